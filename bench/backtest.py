@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.telling import say
 from rig.progress import format_span
-from trimtab.core.buckets import Ints
+from trimtab.core.histogram.buckets import Ints
 
 WORKLOADS: Final = 1_000
 STEP_SECONDS: Final = 300

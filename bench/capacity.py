@@ -30,13 +30,13 @@ from bench.telling import say
 from bench.usage_server import Answers
 from bench.workloads import CONTAINERS, PODS, Manifest, Swing, Workload
 from rig.fake_node import Json
-from trimtab.api.checkpoints import encode_checkpoint
-from trimtab.cli import process
-from trimtab.cluster.adapter import LiveCluster, Scope
-from trimtab.cluster.client import Client
+from trimtab.api.kinds.checkpoints import encode_checkpoint
+from trimtab.cli.runtime import process
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.usage import MetricsApi
-from trimtab.recommender.loop import Recommender
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import RecommenderSettings
 
 RESULTS: Final = Path(__file__).parent / "results/capacity.json"

@@ -24,7 +24,7 @@ from rig import controlplane, processes, programs
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 from rig.processes import Process
-from trimtab.cluster import feeding
+from trimtab.cluster.watch import reflector
 
 TRIMTAB: Final = Path(sys.executable).parent / "trimtab"
 LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
@@ -144,7 +144,7 @@ def watch_minutes(side: Side, resource: str) -> float:
     match side:
         case Side.OURS:
             is_quiet = resource == "events"
-            span = feeding.QUIET_WATCH_SECONDS if is_quiet else feeding.WATCH_SECONDS
+            span = reflector.QUIET_WATCH_SECONDS if is_quiet else reflector.WATCH_SECONDS
         case Side.ORIGINAL:
             span = _CLIENT_GO_WATCH_SECONDS
     return sum(span) / len(span) / 60

@@ -34,8 +34,8 @@ from bench.scoring import Entry, Side
 from bench.telling import say
 from rig import building
 from rig.progress import format_span
-from trimtab.core.buckets import CPU_BUCKETS
-from trimtab.core.histogram import HistogramBank
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS
 
 HERE: Final = Path(__file__).parent
 PEER: Final = building.Recipe("bench-peer", HERE / "peer")

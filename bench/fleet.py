@@ -24,8 +24,8 @@ from bench.telling import say
 from bench.workloads import Manifest, Swing, Workload
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
-from trimtab.api.checkpoints import encode_checkpoint
-from trimtab.cluster import paths
+from trimtab.api.kinds.checkpoints import encode_checkpoint
+from trimtab.cluster.http import paths
 
 CRDS: Final = Path(__file__).parents[1] / "deploy/crds.yaml"
 AT_ONCE: Final = 16

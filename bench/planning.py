@@ -26,28 +26,28 @@ from typing import Final
 from bench import page, scoring
 from bench.telling import say
 from rig.progress import format_span
-from trimtab.cli import process
-from trimtab.core.autoscalers import (
+from trimtab.cli.runtime import process
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     Condition,
     ContainerRecommendation,
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.plan import Planner
-from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation import lines
-from trimtab.simulation.access import SimulatedCluster
-from trimtab.simulation.objects import PodTemplate, WorkloadObject
-from trimtab.simulation.serving import Serving
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
-from trimtab.simulation.world import World
-from trimtab.updater.loop import Updater
-from trimtab.updater.memory import Memory
-from trimtab.updater.observing import Observer
+from trimtab.core.model.pods import Allocation, Container, OwnerReference, Pod, PodPhase
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.updates.plan import Planner
+from trimtab.simulation.api_server import connection as lines
+from trimtab.simulation.api_server.port import SimulatedCluster
+from trimtab.simulation.api_server.writes import Serving
+from trimtab.simulation.world.objects import PodTemplate, WorkloadObject
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.world import World
+from trimtab.updater.controller import Updater
+from trimtab.updater.observe import Observer
 from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.state import Memory
 
 RESULTS: Final = Path(__file__).parent / "results/planning.json"
 SIZES: Final = (100, 1_000, 3_000)

@@ -16,9 +16,9 @@ from bench.evictions import Eviction
 from bench.fleet import key_of, name_of
 from bench.reviews import TargetFleet
 from bench.workloads import Amounts, Manifest, Workload
-from trimtab.cluster import paths
-from trimtab.core.quantities import format_amount, parse_amount
-from trimtab.core.resources import Resource
+from trimtab.cluster.http import paths
+from trimtab.core.model.quantities import format_amount, parse_amount
+from trimtab.core.model.resources import Resource
 
 _AMPLE: Final = 1.06
 """Bounds go by buckets of 5 %: who has no more than the target is below them when one is passed."""

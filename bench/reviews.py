@@ -16,7 +16,7 @@ from bench import workloads
 from bench.fleet import MERGE, Fleet
 from bench.workloads import Manifest, Workload
 from rig.controlplane import ControlPlane
-from trimtab.cluster import paths
+from trimtab.cluster.http import paths
 
 STRANGERS: Final = tuple(Workload(number) for number in range(99_900, 99_920))
 """Workloads without an autoscaler."""

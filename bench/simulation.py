@@ -19,18 +19,18 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-from trimtab.cli.process import GARBAGE_THRESHOLDS
-from trimtab.core.autoscalers import Autoscaler, TargetReference, UpdateMode
-from trimtab.core.pods import Allocation
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector, equality
+from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
+from trimtab.core.model.autoscalers import Autoscaler, TargetReference, UpdateMode
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector, equality
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.simulation import loads
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.components import REAL, Stack, run_recommender, run_updater
 from trimtab.simulation.processes import Component
-from trimtab.simulation.stack import REAL, Stack, run_recommender, run_updater
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world import loads
+from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.virtual_time import run_virtually
 from trimtab.updater.settings import UpdaterSettings
 
 MIB = 1024 * 1024

@@ -22,10 +22,10 @@ from typing import Final
 
 from bench import page, scoring
 from bench.telling import say
-from trimtab.cluster.feeding import PAGE_SIZE, Feed, Kind
-from trimtab.cluster.sharing import decode_thrifty_pod
-from trimtab.cluster.store import Reader, Writer, open_store
-from trimtab.core.pods import Pod
+from trimtab.cluster.watch.interning import decode_thrifty_pod
+from trimtab.cluster.watch.reflector import PAGE_SIZE, Feed, Kind
+from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.core.model.pods import Pod
 
 RESULTS: Final = Path(__file__).parent / "results/store.json"
 PODS: Final = 20_000

@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.core.bounds import MAX_CONTAINERS
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
-from trimtab.core.checkpoint import MAX_WEIGHT, AggregateCheckpoint, HistogramCheckpoint
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
+from trimtab.core.histogram.checkpoint import MAX_WEIGHT, AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.size_bounds import MAX_CONTAINERS
 
 PODS: Final = 2
 CONTAINERS: Final = ("app", "proxy")

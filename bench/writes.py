@@ -22,7 +22,7 @@ from bench.capacity import CHECKPOINTS, PlayedServer, SteppedClock
 from bench.telling import say
 from bench.workloads import CONTAINERS, Swing
 from rig.fake_node import Json
-from trimtab.cli import process
+from trimtab.cli.runtime import process
 
 RESULTS: Final = Path(__file__).parent / "results/writes.json"
 AUTOSCALERS: Final = 1000

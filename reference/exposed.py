@@ -9,8 +9,8 @@ from prometheus_client import REGISTRY, Metric
 from prometheus_client.registry import Collector
 
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.tallies import Tally
-from trimtab.recommender.exporting import RecommendationExporter
+from trimtab.admission.reports import Tally
+from trimtab.recommender.status_metrics import RecommendationExporter
 
 _ENTRANCES: Final = ("recommender", "updater", "admission", "roles")
 """Modules of the command line that import everything that a component counts by."""

@@ -12,8 +12,8 @@ from cyclopts import App, Group
 from cyclopts.argument import Argument
 
 from reference import original_flags
-from trimtab.cli.commands import app
-from trimtab.cli.flag_types import format_span
+from trimtab.cli.app import app
+from trimtab.cli.flags.types import format_span
 
 _HEAD: Final = """\
 # Flags

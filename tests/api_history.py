@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.statuses import Status
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import GoneError
 
 Json = dict[str, Any]

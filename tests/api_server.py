@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp import web
 from virtual_time import StillClock
 
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client, ClientSettings
-from trimtab.cluster.credentials import Connection, Credentials, FixedCredentials, Identity
+from trimtab.cluster.auth.credentials import Connection, Credentials, FixedCredentials, Identity
+from trimtab.cluster.http.client import Client, ClientSettings
+from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.ports import Clock
 
 

@@ -6,10 +6,10 @@ After `plugin/pkg/admission/limitranger/admission.go`, `pkg/quota/v1/evaluator/c
 
 from collections.abc import Iterator, Sequence
 
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, ContainerKind, Envelope, Pod
-from trimtab.core.quotas import Claim, Quota, Side, covers
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, ContainerKind, Envelope, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.quotas import Claim, Quota, Side, covers
 
 CPU = Resource.CPU
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.lists import Unreadable
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.wire.lists import Unreadable
 
 
 class Checkpoints:

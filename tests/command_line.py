@@ -5,7 +5,7 @@ from typing import Any
 
 import cyclopts
 
-from trimtab.cli.commands import app
+from trimtab.cli.app import app
 
 COMPONENTS = {"recommender", "updater", "admission-controller", "roles", "run"}
 FORGIVING = COMPONENTS - {"run"}

@@ -13,8 +13,8 @@ from api_server import a_client
 from tls_makers import Pair, a_pair
 from virtual_time import StillClock
 
-from trimtab.cluster.credentials import Connection
-from trimtab.cluster.kubeconfig import load_kubeconfig
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.auth.kubeconfig import load_kubeconfig
 
 Json = dict[str, Any]
 

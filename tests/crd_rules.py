@@ -7,11 +7,11 @@ import celpy
 from celpy.adapter import json_to_cel
 from celpy.celtypes import DurationType, MapType, StringType
 
-from trimtab.api import field_errors
-from trimtab.api.autoscaler_schema import autoscaler_schema
-from trimtab.api.crd_schema import Schema
-from trimtab.api.field_errors import ErrorType, FieldError
-from trimtab.api.schema_check import parts, violations
+from trimtab.api.crds.autoscaler import autoscaler_schema
+from trimtab.api.crds.schema import Schema
+from trimtab.api.crds.schema_check import parts, violations
+from trimtab.api.wire import field_errors
+from trimtab.api.wire.field_errors import ErrorType, FieldError
 
 _BLOCKING = {ErrorType.REQUIRED, ErrorType.NOT_SUPPORTED, ErrorType.TYPE_INVALID}
 """An API server evaluates no rules on an object with such errors, nor on a bad duration."""

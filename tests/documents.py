@@ -6,10 +6,10 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from trimtab.api.pods import decode_pod
-from trimtab.core.operations import Operation
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.quantities import format_amount
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.model.json_patch import Operation
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.model.quantities import format_amount
 
 Document = dict[str, Any]
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from makers import NOW
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
     ContainerMode,
@@ -15,9 +15,9 @@ from trimtab.core.autoscalers import (
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.resources import BOTH, MAX_AMOUNT, Resources
+from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resources
 
 NAMES = ("app", "side", "log", "a/b~c", "")
 

@@ -6,8 +6,10 @@ from random import Random
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, NOW, amounts, an_autoscaler, minutes
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.guards.degradation import Degradation
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.guards.eviction_brake import NO_BRAKE, PROBE_AFTER, Lack, find_brake
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     Condition,
@@ -19,16 +21,10 @@ from trimtab.core.autoscalers import (
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name
-from trimtab.core.degradation import Degradation
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.eviction_brake import NO_BRAKE, PROBE_AFTER, Lack, find_brake
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.node_use import NodeUse
-from trimtab.core.pod_requests import reserved_for
-from trimtab.core.pods import (
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     OwnerReference,
@@ -38,10 +34,14 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.sizing.pod_totals import reserved_for
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 NODES = ("one", "two")
 WEB = WorkloadName("default", "Deployment", "web")

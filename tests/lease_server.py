@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from virtual_time import LoopClock
 
-from trimtab.api.leases import Lease
-from trimtab.api.statuses import Status
-from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ConflictError, UnreachableError
+from trimtab.cluster.live.leader_election import ElectionSettings, Elector
 
 LEASE = ("kube-system", "vpa-updater")
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation, TargetReference
-from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, TargetReference
+from trimtab.core.model.pods import UPDATES, Allocation, Container, OwnerReference, Pod, PodPhase
+from trimtab.core.model.resources import BOTH, Resource, Resources
 
 NOW = datetime(2026, 8, 22, 12, tzinfo=UTC)
 MIB = 1024 * 1024

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from trimtab.core.buckets import BucketScheme
-from trimtab.core.decay import ZERO_TIME, Decay
+from trimtab.core.histogram.buckets import BucketScheme
+from trimtab.core.histogram.decay import ZERO_TIME, Decay
 
 
 class PlainHistogram:

@@ -15,20 +15,15 @@ from makers import (
     minutes,
 )
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
-    Autoscaler,
-    ContainerRecommendation,
-    CpuBoost,
-    UpdateMode,
-)
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.outcomes import Hold, Outcome
-from trimtab.core.plan import count_wishes, plan
-from trimtab.core.pods import Allocation, Pod, WorkloadName
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.core.changes.outcomes import Hold, Outcome
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, CpuBoost, UpdateMode
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Allocation, Pod, WorkloadName
+from trimtab.core.model.selectors import Selector
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan import count_wishes, plan
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 WEB = WorkloadName("default", "Deployment", "web")
 REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")

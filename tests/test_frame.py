@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.simulation.checking import ALL
+from trimtab.simulation.checks.inspector import ALL
 
 ROOT = Path(__file__).parent.parent
 COMPONENTS = {"recommender", "roles", "updater", "admission"}

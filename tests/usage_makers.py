@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from makers import an_autoscaler
 
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.containers import PodName
-from trimtab.core.intake import Intake, Samples
-from trimtab.core.publications import Publications
-from trimtab.core.recommendation import Recommendation, RecommendationSettings
-from trimtab.core.saving import encode_checkpoints, encode_histories
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.core.usage import Usage
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.recommendation.recommender import Publications
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.core.usage.checkpoints import encode_checkpoints, encode_histories
+from trimtab.core.usage.cluster_usage import Usage
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.samples import Intake, Samples
 
 BEGIN = datetime(2026, 8, 22, tzinfo=UTC)
 WEB = {"app": "web"}

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from makers import NOW
 
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 
 __all__ = ["LoopClock", "StillClock", "run_virtually"]
 

@@ -5,22 +5,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from trimtab.api import (
-    admission,
+from trimtab.api.admission import reviews
+from trimtab.api.kinds import (
     autoscalers,
     checkpoints,
     evictions,
-    external_metrics,
     leases,
-    limit_ranges,
-    metrics,
-    namespaces,
+    limits,
     nodes,
     pods,
-    quotas,
     workloads,
 )
-from trimtab.core.resources import Resource
+from trimtab.api.kinds import nodes as namespaces
+from trimtab.api.usage import external_metrics, pod_metrics
+from trimtab.core.model.resources import Resource
 
 Json = Any
 
@@ -301,9 +299,9 @@ EVICTION_EVENT = {
 DECODERS: dict[str, tuple[Callable[[bytes], object], Json]] = {
     "autoscaler": (autoscalers.decode_autoscaler, AUTOSCALER),
     "pod": (pods.decode_pod, POD),
-    "limit range": (limit_ranges.decode_limit_range, LIMIT_RANGE),
+    "limit range": (limits.decode_limit_range, LIMIT_RANGE),
     "node": (nodes.decode_node, NODE),
-    "quota": (quotas.decode_quota, QUOTA),
+    "quota": (limits.decode_quota, QUOTA),
     "namespace": (namespaces.decode_namespace, NAMESPACE),
     "checkpoint": (checkpoints.decode_checkpoint, CHECKPOINT),
     "deployment": (partial(workloads.decode_workload, "Deployment"), DEPLOYMENT),
@@ -314,11 +312,11 @@ DECODERS: dict[str, tuple[Callable[[bytes], object], Json]] = {
     "cron job": (partial(workloads.decode_workload, "CronJob"), CRON_JOB),
     "scale": (partial(workloads.decode_scale, "Rollout"), SCALE),
     "lease": (leases.decode_lease, LEASE),
-    "metrics": (metrics.decode_pod_metrics, POD_METRICS_LIST),
+    "metrics": (pod_metrics.decode_pod_metrics, POD_METRICS_LIST),
     "external metrics": (
         partial(external_metrics.decode_external_metrics, Resource.CPU),
         EXTERNAL_METRICS,
     ),
-    "review": (admission.decode_review, REVIEW),
+    "review": (reviews.decode_review, REVIEW),
     "eviction": (evictions.decode_memory_evictions, EVICTION_EVENT),
 }

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from trimtab.api.autoscaler_wire import VerticalPodAutoscaler, decode_wire
-from trimtab.api.validation import Verdict, validate
+from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
+from trimtab.api.validation.autoscaler import Verdict, validate
 
 WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from updater.small_cluster import SmallCluster
 
-from trimtab.admission.admitting import Admission
-from trimtab.admission.answering import Answering
-from trimtab.admission.claims import MAX_PATIENCE, Claims
-from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.admit import Admission
 from trimtab.admission.live_lookups import LiveLookups
-from trimtab.admission.reviewing import Probe, Reviewer, no_probe
+from trimtab.admission.logs import Teller
+from trimtab.admission.overlap_guard import MAX_PATIENCE, Claims
+from trimtab.admission.reports import Tally
+from trimtab.admission.review import Probe, Reviewer, no_probe
+from trimtab.admission.server.handler import Answering
+from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.tallies import Tally
-from trimtab.admission.telling import Teller
 
 Json = dict[str, Any]
 

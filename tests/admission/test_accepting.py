@@ -5,7 +5,7 @@ import errno
 import socket
 from datetime import timedelta
 
-from trimtab.admission.accepting import Door, Handshakes
+from trimtab.admission.server.connections import Door, Handshakes
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)

@@ -12,21 +12,20 @@ from msgspec import structs
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admission, Admitted
-from trimtab.admission.owning import NotYetError
+from trimtab.admission.admit import Admission, Admitted
+from trimtab.admission.owner_cache import NotYetError
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
-from trimtab.core.boost import annotation_name
-from trimtab.core.gates import FeatureGates
-from trimtab.core.nodes import Node
-from trimtab.core.operations import Add, Remove
-from trimtab.core.placement import Placement
-from trimtab.core.pods import OwnerReference, Pod, PodHead, WorkloadName
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.selectors import Selector, equality
-from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
-from trimtab.simulation.patching import apply_patch
+from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add, Remove
+from trimtab.core.model.nodes import Node, Placement
+from trimtab.core.model.pods import OwnerReference, Pod, PodHead, WorkloadName
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 UP = a_recommendation(target=amounts(500, 500 * MIB))
 OWNER = OwnerReference("ReplicaSet", "web-1", "apps/v1", "rs-web")

@@ -13,14 +13,13 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.api.new_pods import NewPod
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import CpuBoost, UpdateMode
-from trimtab.core.boost import annotation_name
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Pod
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import Resource
+from trimtab.api.admission.new_pods import NewPod
+from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import UPDATES, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.startup_boost import annotation_name
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)

@@ -10,9 +10,9 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.encoding import encode
-from trimtab.api.statuses import Status
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.wire.codec import encode
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import (
     ApiError,
     ClusterError,
@@ -20,7 +20,7 @@ from trimtab.cluster.errors import (
     TooManyRequestsError,
     UnreachableError,
 )
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 
 MIB = 1024 * 1024
 

@@ -14,10 +14,10 @@ from drawn_plans import a_snapshot, some_settings
 from makers import NOW
 from waiting import until
 
-from trimtab.admission.http_requests import HttpRequest
-from trimtab.admission.serving import WebhookServer
-from trimtab.core.outcomes import Outcome
-from trimtab.core.plan import plan
+from trimtab.admission.server.http import HttpRequest
+from trimtab.admission.server.server import WebhookServer
+from trimtab.core.changes.outcomes import Outcome
+from trimtab.core.updates.plan import plan
 
 BODY_BYTES = 6 * 1024 * 1024
 ROUNDS = 30

@@ -13,17 +13,17 @@ import pytest
 from admission.review_makers import a_review, patch_of
 from api_server import Asked, Response, Unfinished, a_client, ok, refused, serving
 
-from trimtab.admission.admitting import Admission, Admitted
-from trimtab.admission.answering import Answering
-from trimtab.admission.claims import Claims
+from trimtab.admission.admit import Admission, Admitted
 from trimtab.admission.live_lookups import LiveLookups
-from trimtab.admission.reviewing import Reviewer
-from trimtab.admission.serving import WebhookServer
+from trimtab.admission.logs import Teller
+from trimtab.admission.overlap_guard import Claims
+from trimtab.admission.reports import Tally
+from trimtab.admission.review import Reviewer
+from trimtab.admission.server.handler import Answering
+from trimtab.admission.server.server import WebhookServer
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.tallies import Tally
-from trimtab.admission.telling import Teller
-from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.live.cluster import LiveCluster, Scope
 
 Json = dict[str, Any]
 

@@ -5,13 +5,13 @@ from makers import MIB, a_container, a_pod, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admission
+from trimtab.admission.admit import Admission
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.core.autoscalers import CpuBoost
-from trimtab.core.horizontal import HpaConflict
-from trimtab.core.pods import OwnerReference, WorkloadName
-from trimtab.core.resources import Resource, Resources
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.autoscalers import CpuBoost
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.pods import OwnerReference, WorkloadName
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 UP = a_recommendation(target=amounts(500, 500 * MIB))

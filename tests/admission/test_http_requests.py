@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.admission.http_requests import (
+from trimtab.admission.server.http import (
     MAX_HEAD_BYTES,
     HttpFlaw,
     HttpRequest,

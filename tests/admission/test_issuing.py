@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from makers import NOW, hours
 
-from trimtab.admission.issuing import make_authority, make_certificate
+from trimtab.admission.webhook.certificates import make_authority, make_certificate
 
 HOSTS = frozenset({"web.ns.svc", "127.0.0.1", "::1"})
 

@@ -11,10 +11,10 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from reference.original_metrics import ADMISSION
-from trimtab.admission.admitting import Admitted
+from trimtab.admission.admit import Admitted
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, add_up, count_up
-from trimtab.cli.http_server import format_metrics
+from trimtab.admission.reports import Reviewed, Status, Step, Tally, Trouble, add_up, count_up
+from trimtab.cli.runtime.http_server import format_metrics
 
 
 def shown(*tallies: Tally) -> CollectorRegistry:

@@ -9,8 +9,8 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.telling import TOLD_PER_MINUTE
-from trimtab.core.autoscalers import CpuBoost
+from trimtab.admission.logs import TOLD_PER_MINUTE
+from trimtab.core.model.autoscalers import CpuBoost
 
 UP = a_recommendation(target=amounts(500, 500 * MIB))
 USUAL = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime"}

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.admission.owning import NotYetError, ReadyOwners
-from trimtab.api.statuses import Status
+from trimtab.admission.owner_cache import NotYetError, ReadyOwners
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, UnreachableError
-from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.scales import Scales
-from trimtab.core.pods import OwnerReference, PodHead, WorkloadName
-from trimtab.core.selectors import Selector, equality
-from trimtab.core.workloads import Workload
+from trimtab.cluster.live.owners import WatchedOwners
+from trimtab.cluster.live.scales import Scales
+from trimtab.core.model.pods import OwnerReference, PodHead, WorkloadName
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.workloads import Workload
 
 V1 = "example.com/v1"
 ROLLOUT = WorkloadName("default", "Rollout", "web")

@@ -12,12 +12,11 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.api.new_pods import NewPod
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.pods import Pod
-from trimtab.core.quotas import Claim, Quota, Scope, Side
-from trimtab.core.resources import Resource
+from trimtab.api.admission.new_pods import NewPod
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import UPDATES, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 MEMORY_LIMIT = Claim(Side.LIMITS, Resource.MEMORY)

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.admission import remembering
-from trimtab.admission.remembering import Bounds, Sizings, WholePod
-from trimtab.core.autoscalers import Autoscaler, CpuBoost
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.patch import Sizing, size_pod
-from trimtab.core.pods import Envelope, OwnerReference, Pod, without_status
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import Resource
+from trimtab.admission import sizing_cache
+from trimtab.admission.sizing_cache import Bounds, Sizings, WholePod
+from trimtab.core.model.autoscalers import Autoscaler, CpuBoost
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Envelope, OwnerReference, Pod, without_status
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.admission_patch import Sizing, size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.quotas import Claim, Quota, Side
 
 GATES = FeatureGates()
 FREE = Bounds((), None)
@@ -138,7 +138,7 @@ def test_templates_that_get_the_same_share_it() -> None:
 
 
 def test_no_more_than_some_megabytes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembering, "_KEPT_BYTES", MIB)
+    monkeypatch.setattr(sizing_cache, "_KEPT_BYTES", MIB)
     sizings = Sizings(GATES)
     first = sizings.size(WholePod(POD), DOUBLED, FREE)
     for number in range(1000):
@@ -179,7 +179,7 @@ def test_an_autoscaler_that_changed_is_forgotten_with_all_its_pods() -> None:
 
 
 def test_of_large_pods_fewer_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembering, "_KEPT_BYTES", MIB)
+    monkeypatch.setattr(sizing_cache, "_KEPT_BYTES", MIB)
     names = [f"container-{number}" for number in range(200)]
     large = WholePod(a_pod(*(a_container(name) for name in names)))
     target = amounts(500, 500 * MIB)

@@ -23,15 +23,15 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admitted
-from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.admit import Admitted
+from trimtab.admission.reports import Reviewed, Status, Trouble
+from trimtab.admission.server.http import HttpRequest
+from trimtab.admission.server.request_queue import Share
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.tallies import Reviewed, Status, Trouble
-from trimtab.admission.waiting import Share
-from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference
-from trimtab.core.gates import FeatureGates
-from trimtab.core.operations import Add
-from trimtab.core.selectors import Selector, equality
+from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.selectors import Selector, equality
 
 UP = a_recommendation(target=amounts(500, 500 * MIB))
 GOOD_POD = json.dumps(a_review(a_pod_object())).encode()

@@ -9,7 +9,7 @@ from random import Random
 import jsonpatch
 import pytest
 
-from trimtab.admission.self_testing import (
+from trimtab.admission.webhook.self_test import (
     ANSWER,
     BREAK_LABEL,
     Outcome,
@@ -18,21 +18,21 @@ from trimtab.admission.self_testing import (
     answer_trial,
     make_probe,
 )
-from trimtab.api.admission import AdmissionRequest, decode_review
-from trimtab.api.encoding import encode
-from trimtab.api.statuses import Status
-from trimtab.api.trial_pods import encode_trial_pod
+from trimtab.api.admission.dry_run_pod import encode_trial_pod
+from trimtab.api.admission.reviews import AdmissionRequest, decode_review
+from trimtab.api.wire.codec import encode
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster import errors
 from trimtab.cluster.errors import ApiError, UnreachableError
-from trimtab.core.operations import Patch
-from trimtab.core.pods import Pod
-from trimtab.core.registration import SELF_TEST_LABEL
-from trimtab.core.resources import Resource
-from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.objects import Quota
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
-from trimtab.simulation.webhook_host import SimulatedWebhookHost
-from trimtab.simulation.world import World
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.pods import Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.webhook.registration import SELF_TEST_LABEL
+from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.api_server.webhook_host import SimulatedWebhookHost
+from trimtab.simulation.world.objects import Quota
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.world import World
 
 
 class Stage:

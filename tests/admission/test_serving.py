@@ -17,9 +17,10 @@ import uvloop
 from tls_makers import Pair, a_pair, an_authority
 from waiting import until
 
-from trimtab.admission.http_requests import HttpRequest
-from trimtab.admission.serving import ServerLimits, WebhookServer, keep_memory
-from trimtab.admission.tls import (
+from trimtab.admission.server.http import HttpRequest
+from trimtab.admission.server.request_queue import Share
+from trimtab.admission.server.server import ServerLimits, WebhookServer, keep_memory
+from trimtab.admission.server.tls import (
     CertificateFiles,
     TlsVersion,
     load_pair,
@@ -28,8 +29,7 @@ from trimtab.admission.tls import (
     parse_version,
     require_clients,
 )
-from trimtab.admission.waiting import Share
-from trimtab.cluster.trust import show_certificate
+from trimtab.cluster.auth.credentials import show_certificate
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)

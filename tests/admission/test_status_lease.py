@@ -9,11 +9,11 @@ from updater.small_cluster import LEASE, SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.status_lease import StatusLease
-from trimtab.api.leases import Lease
-from trimtab.api.statuses import Status
+from trimtab.admission.webhook.status_lease import StatusLease
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ConflictError, ForbiddenError
-from trimtab.core.settings_errors import SettingsError
+from trimtab.core.model.validation import SettingsError
 
 
 class SelfTest:

@@ -5,9 +5,9 @@ from admission.review_makers import AUTOSCALERS, Webhook, a_pod_object, a_review
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admitted
-from trimtab.admission.tallies import Trouble
-from trimtab.admission.telling import TOLD_IN_ALL, TOLD_PER_MINUTE, Teller
+from trimtab.admission.admit import Admitted
+from trimtab.admission.logs import TOLD_IN_ALL, TOLD_PER_MINUTE, Teller
+from trimtab.admission.reports import Trouble
 
 A_MINUTE_LATER = 61.0
 

@@ -11,9 +11,9 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admission
-from trimtab.admission.http_requests import HttpRequest
-from trimtab.admission.remembering import Arrival
+from trimtab.admission.admit import Admission
+from trimtab.admission.server.http import HttpRequest
+from trimtab.admission.sizing_cache import Arrival
 
 WORKLOADS, SIZES = 200, 4
 MOST_CALLS = 225

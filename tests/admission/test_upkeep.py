@@ -13,15 +13,14 @@ import structlog
 from admission.handshakes import is_believed
 from tls_makers import Pair, a_pair, an_authority
 
-from trimtab.admission.key_sources import FileKeys, SecretKeys
-from trimtab.admission.tls import CertificateFiles, TlsVersion, make_context
-from trimtab.admission.upkeep import UpkeepSettings, WebhookUpkeep, list_hosts
-from trimtab.api.keyrings import decode_keyring, split_bundle
-from trimtab.api.secrets import Secret
-from trimtab.api.statuses import Status
+from trimtab.admission.server.tls import CertificateFiles, TlsVersion, make_context
+from trimtab.admission.webhook.keys import FileKeys, SecretKeys
+from trimtab.admission.webhook.upkeep import UpkeepSettings, WebhookUpkeep, list_hosts
+from trimtab.api.kinds.secrets import Secret, decode_keyring, split_bundle
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ConflictError, ForbiddenError
-from trimtab.core.keyring import Keyring, Lives
-from trimtab.core.registration import (
+from trimtab.core.webhook.keyring import Keyring, Lives
+from trimtab.core.webhook.registration import (
     MAIN,
     Registration,
     RegistrationSettings,
@@ -29,10 +28,10 @@ from trimtab.core.registration import (
     plan_registration,
     with_bundle,
 )
-from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
-from trimtab.simulation.webhook_host import SimulatedWebhookHost
-from trimtab.simulation.world import World
+from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.api_server.webhook_host import SimulatedWebhookHost
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.world import World
 
 HOST = "vpa-webhook.trimtab.svc"
 REGISTRATION = RegistrationSettings(ServiceAddress("trimtab", "vpa-webhook"))

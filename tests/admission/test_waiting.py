@@ -1,6 +1,6 @@
 """Room for requests that wait: no namespace takes up that of another."""
 
-from trimtab.admission.waiting import Share, WaitingRoom
+from trimtab.admission.server.request_queue import Share, WaitingRoom
 
 KIB = 1024
 TENANT = Share("verticalpodautoscalers", "tenant")

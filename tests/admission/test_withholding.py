@@ -19,16 +19,15 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admitted
+from trimtab.admission.admit import Admitted
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.withholding import Withholding
-from trimtab.api.new_pods import NewPod
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import Autoscaler, CpuBoost, UpdateMode
-from trimtab.core.boost import annotation_name
-from trimtab.core.pods import OwnerReference, Pod, PodHead, WorkloadName
-from trimtab.core.refusals import Offer, Withheld
-from trimtab.core.workloads import Workload
+from trimtab.admission.withheld_sizes import Withholding
+from trimtab.api.admission.new_pods import NewPod
+from trimtab.core.model.autoscalers import Autoscaler, CpuBoost, UpdateMode
+from trimtab.core.model.pods import UPDATES, OwnerReference, Pod, PodHead, WorkloadName
+from trimtab.core.model.workloads import Workload
+from trimtab.core.sizing.refusals import Offer, Withheld
+from trimtab.core.sizing.startup_boost import annotation_name
 
 HALF = {"requests": {"cpu": "500m", "memory": "64Mi"}}
 

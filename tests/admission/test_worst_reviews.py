@@ -16,18 +16,18 @@ from admission.worst_reviews import (
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admitting import Admitted
-from trimtab.api.autoscaler_wire import decode_wire
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.encoding import encode
-from trimtab.api.pods import decode_pod
-from trimtab.api.selector_validation import overlaps
-from trimtab.core import bounds
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.patch import size_pod
-from trimtab.core.resources import Resource
+from trimtab.admission.admit import Admitted
+from trimtab.api.kinds.autoscaler_wire import decode_wire
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.validation.selectors import overlaps
+from trimtab.api.wire.codec import encode
+from trimtab.core.model import size_bounds
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
 
 BOOST = {"startupBoost": {"cpu": {"type": "Factor", "factor": 3}}}
 FEW, MANY = 250, 2000
@@ -114,7 +114,7 @@ def with_annotations(pod: Json, size: int) -> Json:
     ("pod", "excess"),
     [
         pytest.param(
-            a_large_pod(bounds.MAX_CONTAINERS + 1),
+            a_large_pod(size_bounds.MAX_CONTAINERS + 1),
             "201 containers; at most 200 are sized",
             id="containers",
         ),
@@ -178,12 +178,12 @@ def test_a_pod_at_the_bounds_is_sized() -> None:
     async def scene() -> None:
         cluster = SmallCluster()
         cluster.deploy()
-        store(cluster, a_large_autoscaler(bounds.MAX_CONTAINERS))
-        pod = a_large_pod(bounds.MAX_CONTAINERS, affinity=node_affinity(terms=25, values=1))
+        store(cluster, a_large_autoscaler(size_bounds.MAX_CONTAINERS))
+        pod = a_large_pod(size_bounds.MAX_CONTAINERS, affinity=node_affinity(terms=25, values=1))
 
         patch = patch_of(Webhook(cluster).ask(a_review(pod)))
 
-        last = f"/spec/containers/{bounds.MAX_CONTAINERS - 1}/resources/requests/cpu"
+        last = f"/spec/containers/{size_bounds.MAX_CONTAINERS - 1}/resources/requests/cpu"
         assert {"op": "add", "path": last, "value": "100m"} in patch
 
     run_virtually(scene())
@@ -195,7 +195,7 @@ def test_a_large_pod_without_an_autoscaler_is_no_trouble() -> None:
         cluster.deploy()
         webhook = Webhook(cluster)
 
-        response = webhook.ask(a_review(a_large_pod(bounds.MAX_CONTAINERS + 1)))
+        response = webhook.ask(a_review(a_large_pod(size_bounds.MAX_CONTAINERS + 1)))
 
         assert response.keys() == {"allowed", "uid"}
 

@@ -7,7 +7,7 @@ from time import process_time
 from admission.review_makers import Json, a_pod_object, an_autoscaler_object
 from updater.small_cluster import SmallCluster
 
-from trimtab.api.autoscalers import decode_autoscaler
+from trimtab.api.kinds.autoscalers import decode_autoscaler
 
 NAMESPACE = "default"
 POD_RESOURCES = {

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from wire_examples import POD, REVIEW, Json, encoded
 
-from trimtab.api.admission import Allowed, Answer, Refused, decode_review, encode_review
-from trimtab.api.decoding import DecodeError
-from trimtab.api.field_errors import forbidden, required
-from trimtab.api.pods import decode_pod
-from trimtab.core.operations import Add, Remove
+from trimtab.api.admission.reviews import Allowed, Answer, Refused, decode_review, encode_review
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.field_errors import forbidden, required
+from trimtab.core.model.json_patch import Add, Remove
 
 PATH = "spec.updatePolicy.updateMode"
 

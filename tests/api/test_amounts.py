@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import amounts
 
-from trimtab.api.amounts import (
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.quantities import (
     NOT_GIVEN,
     Amounts,
     decode_allocation,
@@ -17,8 +18,7 @@ from trimtab.api.amounts import (
     is_given,
     quantity_text,
 )
-from trimtab.api.decoding import DecodeError
-from trimtab.core.resources import MAX_AMOUNT, Resource
+from trimtab.core.model.resources import MAX_AMOUNT, Resource
 
 
 def raw(text: str) -> msgspec.Raw:

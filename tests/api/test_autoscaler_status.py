@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from makers import MIB, NOW, a_recommendation, amounts
 from wire_examples import encoded
 
-from trimtab.api.autoscaler_status import encode_status_patch
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.core.autoscalers import Condition, ContainerRecommendation
-from trimtab.core.resources import MAX_AMOUNT, Resource
+from trimtab.api.kinds.autoscalers import decode_autoscaler, encode_status_patch
+from trimtab.core.model.autoscalers import Condition, ContainerRecommendation
+from trimtab.core.model.resources import MAX_AMOUNT, Resource
 
 AMOUNTS = st.dictionaries(st.sampled_from(Resource), st.integers(0, MAX_AMOUNT))
 BOUNDS = AMOUNTS.map(lambda found: found or None)

@@ -3,11 +3,11 @@ import json
 import pytest
 from wire_examples import AUTOSCALER, Json, encoded
 
-from trimtab.api import autoscaler_wire as wire
-from trimtab.api.amounts import is_given, quantity_text
-from trimtab.api.autoscaler_wire import decode_wire
-from trimtab.api.autoscalers import convert_autoscaler, decode_autoscaler
-from trimtab.api.decoding import DecodeError
+from trimtab.api.kinds import autoscaler_wire as wire
+from trimtab.api.kinds.autoscaler_wire import decode_wire
+from trimtab.api.kinds.autoscalers import convert_autoscaler, decode_autoscaler
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.quantities import is_given, quantity_text
 
 
 def spec_of(**spec: Json) -> wire.Spec:

@@ -4,9 +4,9 @@ import pytest
 from makers import MIB, amounts
 from wire_examples import AUTOSCALER, Json, encoded
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.decoding import DecodeError
-from trimtab.core.autoscalers import (
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     Condition,
@@ -19,8 +19,8 @@ from trimtab.core.autoscalers import (
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.selectors import LabelRequirement, Operator, Selector, equality
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector, equality
 
 
 def with_spec(**spec: Json) -> Autoscaler:

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from wire_makers import judged, told, written
 
-from trimtab.api.metadata import NO_METADATA
-from trimtab.api.validation import validate
-from trimtab.core import bounds
+from trimtab.api.validation.autoscaler import validate
+from trimtab.api.wire.metadata import NO_METADATA
+from trimtab.core.model import size_bounds
 
 POLICIES = "spec.resourcePolicy.containerPolicies"
 
@@ -100,10 +100,10 @@ def test_a_stored_object_beyond_a_bound_can_still_be_edited(
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param(policies(bounds.MAX_POLICIES), id="policies"),
-        pytest.param(expressions(bounds.MAX_EXPRESSIONS), id="expressions"),
-        pytest.param(expressions(1, values=bounds.MAX_VALUES), id="values"),
-        pytest.param(labels(bounds.MAX_EXPRESSIONS), id="labels"),
+        pytest.param(policies(size_bounds.MAX_POLICIES), id="policies"),
+        pytest.param(expressions(size_bounds.MAX_EXPRESSIONS), id="expressions"),
+        pytest.param(expressions(1, values=size_bounds.MAX_VALUES), id="values"),
+        pytest.param(labels(size_bounds.MAX_EXPRESSIONS), id="labels"),
     ],
 )
 def test_an_object_at_a_bound_is_allowed(spec: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def test_an_object_at_a_bound_is_allowed(spec: dict[str, Any]) -> None:
 
 def test_a_large_stored_selector_still_keeps_apart_from_new_siblings() -> None:
     """The target changes and the selector stays, beyond its bound: overlaps still count."""
-    large = expressions(1, values=bounds.MAX_VALUES + 1)
+    large = expressions(1, values=size_bounds.MAX_VALUES + 1)
     former = written(**large)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}
     moved = written(**{**large, "targetRef": target})

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from tls_makers import an_authority
 
-from trimtab.api.certificates import read_bundle, read_certificate
-from trimtab.api.decoding import DecodeError
+from trimtab.api.admission.certificates import read_bundle, read_certificate
+from trimtab.api.wire.codec import DecodeError
 
 
 def test_a_bundle_is_read_as_far_as_it_holds_certificates() -> None:

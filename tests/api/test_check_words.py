@@ -4,17 +4,17 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import UP, by_pod, planned, several, snapshot_of
 
-from trimtab.api.check_words import tell_check
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Held, UpdateMode
-from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
-from trimtab.core.hearing import PodExplanation, explain_pod, view_plan
-from trimtab.core.holds import HoldReason
-from trimtab.core.node_use import NodeUse
-from trimtab.core.outcomes import Hold
-from trimtab.core.pods import Termination
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.snapshot import Snapshot
+from trimtab.api.explain.pods import tell_check
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.explain.pod_checks import PodExplanation, explain_pod, view_plan
+from trimtab.core.explain.update_checks import KIND_OF, Check, CheckKind, Verdict
+from trimtab.core.model.autoscalers import Held, UpdateMode
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Termination
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import Snapshot
 
 SETTINGS = PlanSettings()
 BARE = PodExplanation(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from makers import NOW
 from wire_examples import CHECKPOINT
 
-from trimtab.api.checkpoint_files import (
+from trimtab.api.kinds.checkpoint_files import (
     Flaw,
     Manifest,
     list_documents,

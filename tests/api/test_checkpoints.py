@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from makers import NOW
 from wire_examples import CHECKPOINT, Json, encoded
 
-from trimtab.api.checkpoints import (
+from trimtab.api.kinds.checkpoints import (
     FINGERPRINT,
     Checkpoint,
     decode_checkpoint,
     encode_checkpoint,
     encode_checkpoint_patch,
 )
-from trimtab.api.decoding import DecodeError
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 
 EMPTY = Checkpoint("default", "web", "app", AggregateCheckpoint())
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.component_deployments import decode_component, with_pod
-from trimtab.core.diagnosis_components import Component, Installed
+from trimtab.api.kinds.deployments import decode_component, with_pod
+from trimtab.core.diagnosis.components import Component, Installed
 
 
 def a_deployment(

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from trimtab.api import crds
-from trimtab.api.crd_comparison import compare_definition, name_of
-from trimtab.core.diagnosis_server import Definition
+from trimtab.api.crds import definitions
+from trimtab.api.crds.comparison import compare_definition, name_of
+from trimtab.core.diagnosis.api_server import Definition
 
 ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
 
 
 def compared(change: Any = lambda _: None, status: Any = ESTABLISHED) -> Definition:
-    wanted = crds.definitions()[1]
+    wanted = definitions.definitions()[1]
     found: Any = copy.deepcopy(wanted)
     change(found["spec"]["versions"][0])
     return compare_definition(wanted, json.dumps({**found, "status": status}).encode())
@@ -28,7 +28,7 @@ def _forget(version: Any, *path: str) -> None:
 
 
 def test_our_own_definitions_lack_nothing() -> None:
-    for wanted in crds.definitions():
+    for wanted in definitions.definitions():
         found = compare_definition(wanted, json.dumps({**wanted, "status": ESTABLISHED}).encode())
 
         assert found == Definition(name_of(wanted))
@@ -78,7 +78,7 @@ def test_versions_that_are_not_served_or_stored_are_seen() -> None:
 def test_managers_are_named_that_hold_fields_against_an_apply(
     managed: dict[str, Any], managers: int
 ) -> None:
-    wanted = crds.definitions()[0]
+    wanted = definitions.definitions()[0]
     fields = {"fieldsV1": {"f:spec": {"f:versions": {}}}, **managed}
     found = {**wanted, "metadata": {"managedFields": [fields]}, "status": ESTABLISHED}
 

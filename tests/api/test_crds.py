@@ -11,11 +11,12 @@ import yaml
 from crd_rules import crd_violations
 from wire_makers import WEB, a_manifest, with_boost, with_policy
 
-from trimtab.api import autoscaler_wire, crds
-from trimtab.api.crd_schema import DURATION_PATTERN, QUANTITY_PATTERN
-from trimtab.api.label_selectors import LabelSelector
-from trimtab.cli.crds import render
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.api.crds import definitions
+from trimtab.api.crds.schema import DURATION_PATTERN, QUANTITY_PATTERN
+from trimtab.api.kinds import autoscaler_wire
+from trimtab.api.kinds.selectors import LabelSelector
+from trimtab.cli.commands.crds import render
+from trimtab.core.model.autoscalers import UpdateMode
 
 ROOT = Path(__file__).parent.parent.parent
 CHECKED_IN = ROOT / "deploy/crds.yaml"
@@ -24,7 +25,7 @@ CHECKED_IN = ROOT / "deploy/crds.yaml"
 def definition(kind: str) -> dict[str, Any]:
     (found,) = [
         each
-        for each in msgspec.to_builtins(crds.definitions())
+        for each in msgspec.to_builtins(definitions.definitions())
         if each["spec"]["names"]["kind"] == kind
     ]
     return dict(found)
@@ -73,7 +74,7 @@ def test_the_checked_in_file_is_current() -> None:
 def test_the_file_holds_both_definitions_without_yaml_references() -> None:
     text = CHECKED_IN.read_text(encoding="utf-8")
 
-    assert list(yaml.safe_load_all(text)) == crds.definitions()
+    assert list(yaml.safe_load_all(text)) == definitions.definitions()
     assert not re.search(r"[&*]id\d+", text)
 
 

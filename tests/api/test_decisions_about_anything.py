@@ -14,22 +14,22 @@ from makers import NOW
 from plan_makers import share_wanting_change
 from wire_examples import AUTOSCALER, LIMIT_RANGE, POD, Json
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.decoding import DecodeError
-from trimtab.api.limit_ranges import decode_limit_range
-from trimtab.api.pods import decode_pod
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.boost import BoostError, annotation_name
-from trimtab.core.gates import FeatureGates
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.outcomes import Resize, Unboost
-from trimtab.core.patch import admission_patch
-from trimtab.core.plan import plan
-from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.resize_patch import resize_patch
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.limits import decode_limit_range
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.changes.outcomes import Resize, Unboost
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Pod, WorkloadName
+from trimtab.core.model.selectors import Selector
+from trimtab.core.sizing.admission_patch import admission_patch
+from trimtab.core.sizing.resize_patch import resize_patch
+from trimtab.core.sizing.startup_boost import BoostError, annotation_name
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan import plan
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 RecordT = TypeVar("RecordT")
 

@@ -3,7 +3,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from trimtab.api.decoding import DecodeError, Int32, Wire, convert_each, decode
+from trimtab.api.wire.codec import DecodeError, Int32, Wire, convert_each, decode
 
 
 class Inner(Wire, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 import pytest
 from wire_examples import Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.discovery import decode_scalable, decode_versions
+from trimtab.api.kinds.discovery import decode_scalable, decode_versions
+from trimtab.api.wire.codec import DecodeError
 
 
 @pytest.mark.parametrize(

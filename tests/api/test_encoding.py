@@ -2,7 +2,7 @@ import json
 
 import msgspec
 
-from trimtab.api.encoding import Written, encode
+from trimtab.api.wire.codec import Written, encode
 
 
 class Sample(Written, frozen=True, kw_only=True):

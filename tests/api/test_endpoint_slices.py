@@ -1,6 +1,6 @@
 """Copies behind a Service that are ready to answer."""
 
-from trimtab.api.endpoint_slices import decode_ready_addresses
+from trimtab.api.kinds.deployments import decode_ready_addresses
 
 
 def test_only_copies_that_are_ready_or_do_not_say_count() -> None:

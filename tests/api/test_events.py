@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler
 
-from trimtab.api import events
-from trimtab.api.events import Event, EventReason, EventType, ObjectReference
-from trimtab.core.pods import Allocation, Wanted
+from trimtab.api.kinds import events
+from trimtab.api.kinds.events import Event, EventReason, EventType, ObjectReference
+from trimtab.core.model.pods import Allocation, Wanted
 
 POD = a_pod(name="web-0")
 AUTOSCALER = an_autoscaler(name="web")

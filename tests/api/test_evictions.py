@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_examples import EVICTION_EVENT, Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
+from trimtab.api.kinds.evictions import MemoryEviction, decode_memory_evictions
+from trimtab.api.wire.codec import DecodeError
 
 
 def with_annotations(**annotations: str) -> bytes:

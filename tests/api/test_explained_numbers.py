@@ -7,9 +7,7 @@ import pytest
 from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler
 from usage_makers import DAY, World, a_day_of_usage
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.encoding import encode
-from trimtab.api.explained_numbers import (
+from trimtab.api.explain.recommendation import (
     NumbersFrom,
     NumbersPage,
     Origin,
@@ -17,9 +15,10 @@ from trimtab.api.explained_numbers import (
     decode_numbers,
     show_numbers,
 )
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy
-from trimtab.core.explanation import explain_containers
-from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.api.wire.codec import DecodeError, encode
+from trimtab.core.explain.recommendation import explain_containers
+from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy
+from trimtab.core.model.recommendation import RecommendationSettings, ResourceSettings
 
 ORIGIN = Origin(NumbersFrom.CHECKPOINTS, NOW, NOW, has_default_settings=True, remarks=("so",))
 

@@ -5,8 +5,7 @@ import json
 from makers import NOW, amounts, an_autoscaler, hours
 from plan_makers import UP, boosted, boosting, several, snapshot_of
 
-from trimtab.api.encoding import encode
-from trimtab.api.explained_pods import (
+from trimtab.api.explain.pods import (
     PlanOrigin,
     PlansFrom,
     PodsPage,
@@ -15,12 +14,13 @@ from trimtab.api.explained_pods import (
     decode_pods,
     show_pods,
 )
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import ContainerPolicy, CpuBoost
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.newcomers import size_newcomer
-from trimtab.core.snapshot import Snapshot
+from trimtab.api.wire.codec import encode
+from trimtab.core.explain.next_pod import size_newcomer
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.model.autoscalers import ContainerPolicy, CpuBoost
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import Snapshot
 
 SETTINGS = PlanSettings()
 

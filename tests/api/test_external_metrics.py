@@ -1,9 +1,9 @@
 import pytest
 from wire_examples import EXTERNAL_METRIC, Json, encoded
 
-from trimtab.api.external_metrics import Reading, decode_external_metrics
-from trimtab.api.lists import Listing
-from trimtab.core.resources import Resource
+from trimtab.api.usage.external_metrics import Reading, decode_external_metrics
+from trimtab.api.wire.lists import Listing
+from trimtab.core.model.resources import Resource
 
 
 def decoded(*items: Json, resource: Resource = Resource.CPU) -> Listing[Reading]:

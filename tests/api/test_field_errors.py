@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api import field_errors
-from trimtab.api.field_errors import ErrorType, FieldError
-from trimtab.core import quantities
+from trimtab.api.wire import field_errors
+from trimtab.api.wire.field_errors import ErrorType, FieldError
+from trimtab.core.model import quantities
 
 
 @pytest.mark.parametrize(

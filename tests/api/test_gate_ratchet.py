@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from wire_makers import judged, told, with_boost, with_policy, written
 
-from trimtab.core.gates import FeatureGates
+from trimtab.core.model.feature_gates import FeatureGates
 
 ALL_OFF = FeatureGates(
     cpu_startup_boost=False,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.horizontal_autoscalers import decode_horizontal
-from trimtab.core.autoscalers import Held
-from trimtab.core.horizontal import Horizontal
-from trimtab.core.resources import Resource
+from trimtab.api.kinds.hpa import decode_horizontal
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.autoscalers import Held
+from trimtab.core.model.hpa import Horizontal
+from trimtab.core.model.resources import Resource
 
 Json = dict[str, Any]
 

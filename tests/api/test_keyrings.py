@@ -8,11 +8,19 @@ from hypothesis import strategies as st
 from makers import NOW, hours
 from tls_makers import a_pair, an_authority
 
-from trimtab.admission.issuing import make_authority, make_certificate
-from trimtab.api.decoding import DecodeError
-from trimtab.api.keyrings import decode_keyring, encode_keyring, join_bundle, split_bundle
-from trimtab.api.secrets import Secret, decode_secret, encode_secret, encode_secret_patch
-from trimtab.core.keyring import begin, with_authority, with_shown
+from trimtab.admission.webhook.certificates import make_authority, make_certificate
+from trimtab.api.kinds.secrets import (
+    Secret,
+    decode_keyring,
+    decode_secret,
+    encode_keyring,
+    encode_secret,
+    encode_secret_patch,
+    join_bundle,
+    split_bundle,
+)
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.webhook.keyring import begin, with_authority, with_shown
 
 
 def test_a_keyring_survives_being_written_and_read() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.label_selectors import Expression, LabelSelector, convert_selector, select_labels
+from trimtab.api.kinds.selectors import Expression, LabelSelector, convert_selector, select_labels
+from trimtab.api.wire.codec import DecodeError
 
 
 def test_labels_and_expressions_must_all_match() -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from makers import NOW
 from wire_examples import LEASE, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.leases import Lease, decode_lease, encode_lease
+from trimtab.api.kinds.leases import Lease, decode_lease, encode_lease
+from trimtab.api.wire.codec import DecodeError
 
 MOMENTS = st.none() | st.datetimes(timezones=st.just(UTC))
 LEASES = st.builds(

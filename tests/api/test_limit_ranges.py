@@ -2,9 +2,9 @@ import pytest
 from makers import MIB, amounts
 from wire_examples import Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.limit_ranges import decode_limit_range
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.api.kinds.limits import decode_limit_range
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 
 
 def decoded(*items: Json) -> tuple[LimitRangeItem, ...]:

@@ -1,9 +1,9 @@
 import pytest
 from wire_examples import POD, Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import decode_list
-from trimtab.api.pods import decode_pod
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import decode_list
 
 
 def a_pod_named(name: str, **spec: Json) -> Json:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from wire_makers import a_manifest, with_boost
 
-from trimtab.api.manifests import Judgement, autoscaler_manifests, judge
-from trimtab.core.gates import FeatureGates
+from trimtab.api.validation.manifests import Judgement, autoscaler_manifests, judge
+from trimtab.core.model.feature_gates import FeatureGates
 
 
 def judge_one(manifest: dict[str, Any], **context: Any) -> Judgement:

@@ -2,8 +2,8 @@ from sys import intern
 
 import pytest
 
-from trimtab.api.metadata import NO_METADATA, Metadata, Owner, controlling_owner, text_map
-from trimtab.core.pods import OwnerReference
+from trimtab.api.wire.metadata import NO_METADATA, Metadata, Owner, controlling_owner, text_map
+from trimtab.core.model.pods import OwnerReference
 
 
 @pytest.mark.parametrize(

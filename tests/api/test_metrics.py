@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 from makers import NOW
 from wire_examples import Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.metrics import UsageColumns, decode_pod_metrics
-from trimtab.api.times import ZERO_TIME, format_time
-from trimtab.core import quantities
-from trimtab.core.resources import Resource
+from trimtab.api.usage.pod_metrics import UsageColumns, decode_pod_metrics
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.times import ZERO_TIME, format_time
+from trimtab.core.model import quantities
+from trimtab.core.model.resources import Resource
 
 
 def a_container(name: str = "app", **usage: Json) -> Json:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.mutators import decode_mutators, order_mutators
-from trimtab.core.diagnosis_admission import Mutator
+from trimtab.api.kinds.webhook_configurations import decode_mutators, order_mutators
+from trimtab.core.diagnosis.webhook import Mutator
 
 
 def a_rule(**fields: list[str]) -> dict[str, list[str]]:

@@ -1,8 +1,8 @@
 import pytest
 from wire_examples import NAMESPACE, encoded
 
-from trimtab.api.namespaces import decode_namespace
-from trimtab.core.namespaces import Namespace
+from trimtab.api.kinds.nodes import decode_namespace
+from trimtab.core.model.workloads import Namespace
 
 
 def test_a_namespace_is_decoded_with_what_it_says_to_us_alone() -> None:

@@ -10,11 +10,11 @@ from damage import VALUES, places, replaced
 from hypothesis import given
 from wire_examples import POD, Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.new_pods import NewPod
-from trimtab.api.pods import decode_pod
-from trimtab.core.patch import likeness
-from trimtab.core.pods import without_status
+from trimtab.api.admission.new_pods import NewPod
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.pods import without_status
+from trimtab.core.sizing.admission_patch import likeness
 
 
 def new_pod(given_object: Json) -> NewPod:

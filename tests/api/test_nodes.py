@@ -2,9 +2,9 @@ import pytest
 from makers import MIB, amounts
 from wire_examples import NODE, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.nodes import decode_node
-from trimtab.core.nodes import Node, Taint
+from trimtab.api.kinds.nodes import decode_node
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.nodes import Node, Taint
 
 
 def test_a_node_is_decoded_with_what_it_gives_and_what_it_keeps_away() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from wire_examples import encoded
 
-from trimtab.api.pods import decode_pod
-from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
-from trimtab.core.pods import Pod
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.model.nodes import NodeExpression, NodeTerm, Placement, Toleration
+from trimtab.core.model.pods import Pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -5,11 +5,11 @@ import pytest
 from makers import MIB, amounts
 from wire_examples import POD, Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.pods import decode_pod
-from trimtab.api.times import ZERO_TIME
-from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
-from trimtab.core.pods import (
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.times import ZERO_TIME
+from trimtab.core.model.nodes import NodeExpression, NodeTerm, Placement, Toleration
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     ContainerKind,
@@ -19,7 +19,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.model.resources import BOTH, Resource, Resources
 
 START = datetime(2026, 8, 1, tzinfo=UTC)
 OOM_KILL = Termination("OOMKilled", START, START.replace(minute=1))

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.prometheus import QueryRefusal, decode_query_refusal, decode_series
+from trimtab.api.usage.prometheus import QueryRefusal, decode_query_refusal, decode_series
+from trimtab.api.wire.codec import DecodeError
 
 MATRIX = b"""{"status":"success","data":{"resultType":"matrix","result":[
 {"metric":{"pod":"web-0"},"values":[[1700000000,"0.5"],[1700000060.5,"NaN"],[1700000120,"+Inf"]]},

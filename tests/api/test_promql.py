@@ -4,9 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.api import promql
-from trimtab.core.conventions import OwnerLabels, PodLabels, UsageConvention, UsageLabels
-from trimtab.core.resources import Resource
+from trimtab.api.usage import prometheus
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.prometheus_labels import (
+    OwnerLabels,
+    PodLabels,
+    UsageConvention,
+    UsageLabels,
+)
 
 LABELS = UsageLabels("namespace", "pod", "container")
 TELLING = 'namespace!="", pod!="", container!="", container!="POD"'
@@ -33,7 +38,7 @@ HOUR = timedelta(hours=1)
 def test_usage_is_asked_for_by_namespace(
     resource: Resource, convention: UsageConvention, expected: str
 ) -> None:
-    assert promql.past_usage(resource, "m", convention, namespace="a", window=HOUR) == expected
+    assert prometheus.past_usage(resource, "m", convention, namespace="a", window=HOUR) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,15 +67,15 @@ def test_usage_is_asked_for_by_namespace(
 def test_labels_of_pods_are_asked_for_by_namespace_where_that_is_possible(
     metric: str, expected: str
 ) -> None:
-    assert promql.past_pods(PodLabels(metric, "label_", "ns", "pod"), "a", HOUR) == expected
+    assert prometheus.past_pods(PodLabels(metric, "label_", "ns", "pod"), "a", HOUR) == expected
 
 
 def test_owners_are_asked_for_where_kube_state_metrics_tells_them() -> None:
     labels = OwnerLabels("ns", "pod")
-    asked = [promql.past_workload_owners(kind, labels, "a", HOUR) for kind in promql.OWNED]
+    asked = [prometheus.past_workload_owners(kind, labels, "a", HOUR) for kind in prometheus.OWNED]
 
-    assert promql.count_owners(labels) == 'count(kube_pod_owner{ns!="", pod!=""})'
-    assert [promql.past_pod_owners(labels, "a", HOUR), *asked] == [
+    assert prometheus.count_owners(labels) == 'count(kube_pod_owner{ns!="", pod!=""})'
+    assert [prometheus.past_pod_owners(labels, "a", HOUR), *asked] == [
         'max_over_time(kube_pod_owner{ns="a"}[3600000ms])',
         'max_over_time(kube_replicaset_owner{ns="a"}[3600000ms])',
         'max_over_time(kube_job_owner{ns="a"}[3600000ms])',
@@ -78,12 +83,12 @@ def test_owners_are_asked_for_where_kube_state_metrics_tells_them() -> None:
 
 
 def test_text_in_a_query_cannot_end_it() -> None:
-    assert promql.quote('a"b\\c\nd') == '"a\\"b\\\\c\\nd"'
+    assert prometheus.quote('a"b\\c\nd') == '"a\\"b\\\\c\\nd"'
 
 
 def test_how_many_series_there_are_is_asked_for_by_job() -> None:
-    assert promql.count_by_job("m", LABELS) == f"count by (job) (m{{{TELLING}}})"
-    assert promql.count_pods(PodLabels("k", "l_", "ns", "pod")) == 'count(k{ns!="", pod!=""})'
-    assert promql.count_samples("m", UsageConvention(LABELS), HOUR) == (
+    assert prometheus.count_by_job("m", LABELS) == f"count by (job) (m{{{TELLING}}})"
+    assert prometheus.count_pods(PodLabels("k", "l_", "ns", "pod")) == 'count(k{ns!="", pod!=""})'
+    assert prometheus.count_samples("m", UsageConvention(LABELS), HOUR) == (
         f"max(count_over_time(m{{{TELLING}}}[3600000ms]))"
     )

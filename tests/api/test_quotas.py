@@ -2,10 +2,10 @@ import pytest
 from makers import MIB
 from wire_examples import QUOTA, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.quotas import decode_quota
-from trimtab.core.quotas import Claim, Quota, Scope, Side
-from trimtab.core.resources import Resource
+from trimtab.api.kinds.limits import decode_quota
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 

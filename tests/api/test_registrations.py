@@ -8,13 +8,13 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.registrations import (
+from trimtab.api.kinds.webhook_configurations import (
     decode_registration,
     encode_registration,
     encode_registration_patch,
 )
-from trimtab.core.registration import (
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.webhook.registration import (
     MAIN,
     FailurePolicy,
     Registration,

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_examples import Json, encoded
 
-from trimtab.api.amounts import encode_amounts
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.limit_ranges import decode_limit_range
-from trimtab.api.pods import decode_pod
-from trimtab.api.times import format_duration, format_time
-from trimtab.core.autoscalers import (
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.limits import decode_limit_range
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.quantities import encode_amounts
+from trimtab.api.wire.times import format_duration, format_time
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
     ChangeDirection,
@@ -23,8 +23,8 @@ from trimtab.core.autoscalers import (
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
-from trimtab.core.pods import (
+from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     ContainerKind,
@@ -33,7 +33,7 @@ from trimtab.core.pods import (
     PodPhase,
     Termination,
 )
-from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 NAMES = st.text("abcdefgh-0123456789", min_size=1, max_size=8)
 TEXTS = st.dictionaries(NAMES, st.text(max_size=5), max_size=3)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.crd_schema import array, integer, mapping, quantity, record, text, timestamp
-from trimtab.api.schema_check import unknown_fields, violations
+from trimtab.api.crds.schema import array, integer, mapping, quantity, record, text, timestamp
+from trimtab.api.crds.schema_check import unknown_fields, violations
 
 SCHEMA = record(
     "An object.",

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.selector_text import decode_selector_text
-from trimtab.core.selectors import LabelRequirement, Operator, Selector, format_selector
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.selector_text import decode_selector_text
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector, format_selector
 
 KEYS = st.sampled_from(["app", "tier", "app.kubernetes.io/name", "in", "notin"])
 WORDS = st.sampled_from(["web", "a.b", "1", "x_y", "in"])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_makers import judged, told, written
 
-from trimtab.api.autoscaler_wire import VerticalPodAutoscaler
-from trimtab.api.validation import validate
-from trimtab.core.gates import FeatureGates
+from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler
+from trimtab.api.validation.autoscaler import validate
+from trimtab.core.model.feature_gates import FeatureGates
 
 TARGET = {"kind": "Deployment", "name": "web"}
 

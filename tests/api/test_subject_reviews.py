@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trimtab.api.subject_reviews import (
+from trimtab.api.kinds.access_reviews import (
     Question,
     decode_answer,
     encode_question,

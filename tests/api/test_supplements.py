@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW
 
-from trimtab.api.supplements import SUPPLEMENT, decode_supplement, encode_supplement
-from trimtab.core.containers import ContainerMemory
-from trimtab.core.oom_ledger import OomLevel
-from trimtab.core.supplements import Remembered, Supplement
+from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement, encode_supplement
+from trimtab.core.histogram.oom_floors import OomLevel
+from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.containers import ContainerMemory
 
 seconds = st.floats(0, 2e9)
 amounts = st.floats(0, 1e14)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api import times
-from trimtab.api.decoding import DecodeError
-from trimtab.api.times import TimeError
+from trimtab.api.wire import times
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.times import TimeError
 
 NOON = datetime(2026, 8, 22, 12, tzinfo=UTC)
 MICROSECONDS = st.integers(-(2**63) // 1000 + 1, 2**63 // 1000 - 1)

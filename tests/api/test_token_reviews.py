@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.token_reviews import (
+from trimtab.api.kinds.access_reviews import (
     decode_token_request,
     decode_token_review,
     encode_page_question,
     encode_token_request,
     encode_token_review,
 )
-from trimtab.core.page_access import Caller
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.webhook.page_access import Caller
 
 USER = {
     "username": "system:serviceaccount:monitoring:prometheus",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_examples import DECODERS, encoded
 
-from trimtab.api.decoding import DecodeError
+from trimtab.api.wire.codec import DecodeError
 
 KINDS = pytest.mark.parametrize("kind", DECODERS)
 

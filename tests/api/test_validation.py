@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_makers import a_manifest, judged, told, with_policy, with_requirements, written
 
-from trimtab.api.autoscaler_wire import VerticalPodAutoscaler, decode_wire
-from trimtab.api.decoding import DecodeError
-from trimtab.api.validation import validate
-from trimtab.core.gates import FeatureGates
-from trimtab.core.operations import Add
+from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
+from trimtab.api.validation.autoscaler import validate
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add
 
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
 NEGATIVE = "must be greater than or equal to 0"

@@ -1,10 +1,10 @@
 import pytest
 from wire_examples import POD, Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.pods import decode_pod
-from trimtab.api.statuses import Status
-from trimtab.api.watch_events import (
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.status_errors import Status
+from trimtab.api.wire.watch_events import (
     Applied,
     Bookmark,
     Entry,

@@ -5,12 +5,12 @@ import pytest
 from makers import MIB, amounts
 from wire_examples import CRON_JOB, DEPLOYMENT, REPLICATION_CONTROLLER, SCALE, Json, encoded
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.workloads import WELL_KNOWN_KINDS, decode_scale, decode_workload
-from trimtab.core.placement import Placement
-from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, WorkloadName
-from trimtab.core.selectors import Selector, equality
-from trimtab.core.workloads import Workload
+from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS, decode_scale, decode_workload
+from trimtab.api.wire.codec import DecodeError
+from trimtab.core.model.nodes import Placement
+from trimtab.core.model.pods import Allocation, Container, OwnerReference, Pod, WorkloadName
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.workloads import Workload
 
 WEB = Selector((equality("app", "web"),))
 OWNER = OwnerReference("ReplicaSet", "web-1", "apps/v1", "y")

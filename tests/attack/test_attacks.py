@@ -15,7 +15,7 @@ from attack.bad_http import SHAPES, Shape
 from attack.conftest import a_good_review
 from attack.webhook import LOOPBACK, Webhook, a_sibling
 
-from trimtab.core import bounds
+from trimtab.core.model import size_bounds
 
 REVIEWS = 100_000
 AT_A_TIME = 32
@@ -220,7 +220,7 @@ def test_a_pod_with_thousands_of_containers_does_not_stall_others(webhook: Webho
 
 def test_autoscalers_beside_many_large_siblings_do_not_stall_others(webhook: Webhook) -> None:
     def another(number: int) -> bytes:
-        new = a_sibling(100 + number, values=bounds.MAX_VALUES)
+        new = a_sibling(100 + number, values=size_bounds.MAX_VALUES)
         return json.dumps(a_review(new, AUTOSCALERS, dryRun=True)).encode()
 
     with webhook.attacked("autoscalers beside 20 large siblings"):

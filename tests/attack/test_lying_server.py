@@ -21,14 +21,14 @@ import pytest
 from attack.lying_server import Lie, LyingServer
 from tls_makers import an_authority
 
-from trimtab.cluster.adapter import LiveCluster, Scope
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client, ClientSettings
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.auth.kubeconfig import load_kubeconfig
+from trimtab.cluster.auth.service_account import load_service_account
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.credentials import Connection
 from trimtab.cluster.errors import TooLargeError, UnreachableError
-from trimtab.cluster.kubeconfig import load_kubeconfig
-from trimtab.cluster.service_account import load_service_account
+from trimtab.cluster.http.client import Client, ClientSettings
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.live.cluster import LiveCluster, Scope
 
 MEASURED_SECONDS = 3.0
 PAGE = "/api/v1/pods"

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from trimtab.backtest.contenders import BUILT_IN
-from trimtab.backtest.crews import Crew
 from trimtab.backtest.demand import gather
-from trimtab.backtest.html_page import MOST_WORKLOADS, Findings, to_html
-from trimtab.backtest.runs import Run, run_all
+from trimtab.backtest.html_report import MOST_WORKLOADS, Findings, to_html
+from trimtab.backtest.runs import Crew, Run, run_all
 from trimtab.backtest.scenarios import SCENARIOS
 from trimtab.backtest.scores import score
 from trimtab.backtest.tables import Row
-from trimtab.simulation.loads import Trace
-from trimtab.simulation.traces import Recording
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.load.traces import Recording
+from trimtab.simulation.world.loads import Trace
+from trimtab.simulation.world.virtual_time import START
 
 _DAY = 288
 _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)

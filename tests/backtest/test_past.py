@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from trimtab.backtest.past import Past, read_past, recordings_of, workload_of
+from trimtab.backtest.recordings import Past, read_past, recordings_of, workload_of
 from trimtab.cluster.errors import TooMuchHistoryError
-from trimtab.core.past_pods import PodTrace
-from trimtab.core.past_usage import PastUsage, Series, Shard, gather
-from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.usage.history_samples import PastUsage, PodTrace, Series, Shard, gather
 
 _STEP = timedelta(minutes=5)
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

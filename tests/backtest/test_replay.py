@@ -9,19 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.backtest.contenders import BUILT_IN, Contender, Governed, Today
-from trimtab.backtest.crews import Crew
 from trimtab.backtest.demand import CPU, MEMORY, Demand, DemandError, gather
-from trimtab.backtest.fleet import Fleet
+from trimtab.backtest.fleet import Fleet, Tally
 from trimtab.backtest.policies import Static
 from trimtab.backtest.replay import Replay
-from trimtab.backtest.runs import Run, play, run_all
+from trimtab.backtest.runs import Crew, Run, play, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario, first_requests, limits_of
-from trimtab.backtest.tally import Tally
-from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
-from trimtab.core.pods import Allocation
-from trimtab.core.resources import Resource
-from trimtab.simulation.loads import Trace
-from trimtab.simulation.traces import Recording
+from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.load.traces import Recording
+from trimtab.simulation.world.loads import Trace
 
 _MIB = 1024.0 * 1024.0
 _DAY = 288

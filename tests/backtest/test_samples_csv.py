@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trimtab.backtest.samples_csv import parse_samples
-from trimtab.core.pods import Allocation
-from trimtab.core.resources import Resource
-from trimtab.simulation.traces import TraceError
+from trimtab.backtest.recordings import parse_samples
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.load.traces import TraceError
 
 _BEGIN = 1_767_225_600
 

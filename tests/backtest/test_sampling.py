@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.backtest.sampling import LEAST_STEPS, Flaws, Reading, rates, record
+from trimtab.backtest.demand import LEAST_STEPS, Flaws, Reading, rates, record
 
 _STEP = timedelta(minutes=5)
 _SECONDS = 300.0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from trimtab.backtest.fleet import Tally
 from trimtab.backtest.scores import bootstrap, score
-from trimtab.backtest.tally import Tally
 
 _GIB = 1024.0**3
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.backtest.demand import Demand, percentile
-from trimtab.backtest.suitability import Suitability
+from trimtab.backtest.replay import Suitability
 
 _MIB = 1024.0 * 1024.0
 _HOUR = 3600

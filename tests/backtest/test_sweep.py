@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from trimtab.backtest.contenders import TEMPLATE, Governed
 from trimtab.backtest.demand import MEMORY, gather
+from trimtab.backtest.fleet import Tally
 from trimtab.backtest.runs import Run, play
 from trimtab.backtest.scenarios import SCENARIOS
 from trimtab.backtest.scores import score
 from trimtab.backtest.sweep import Grid, Point, Setting, cheapest, frontier, governed
-from trimtab.backtest.tally import Tally
-from trimtab.simulation.loads import Trace
-from trimtab.simulation.traces import Recording
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.load.traces import Recording
+from trimtab.simulation.world.loads import Trace
+from trimtab.simulation.world.virtual_time import START
 
 _DAY = timedelta(days=1)
 _SETTING = Setting(0.9, 0.15, _DAY)

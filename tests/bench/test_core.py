@@ -8,8 +8,8 @@ from score_makers import rounds
 
 from bench import core
 from bench.core_tables import SECTION
-from trimtab.core.buckets import CPU_BUCKETS
-from trimtab.core.histogram import HistogramBank
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS
 
 SMALL = core.Workload("small", 7, 0.2, history_ticks=3, history_minutes=48)
 

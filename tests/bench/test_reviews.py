@@ -5,8 +5,8 @@ import json
 from bench import workloads
 from bench.reviews import review
 from bench.workloads import Workload
-from trimtab.api.admission import decode_review
-from trimtab.api.pods import decode_pod
+from trimtab.api.admission.reviews import decode_review
+from trimtab.api.kinds.pods import decode_pod
 
 
 def test_a_review_asks_about_a_new_pod_of_its_owner() -> None:

@@ -5,15 +5,15 @@ from random import Random
 from bench import workloads
 from bench.usage_server import Answers
 from bench.workloads import CONTAINERS, PODS, Swing, Workload
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.checkpoints import decode_checkpoint, encode_checkpoint
-from trimtab.api.metrics import decode_pod_metrics
-from trimtab.api.pods import decode_pod
-from trimtab.api.workloads import decode_workload
-from trimtab.core.buckets import CPU_BUCKETS
-from trimtab.core.checkpoint import decode_aggregate
-from trimtab.core.pods import PodPhase
-from trimtab.core.urgency import Change, measure_change
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.checkpoints import decode_checkpoint, encode_checkpoint
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.kinds.workloads import decode_workload
+from trimtab.api.usage.pod_metrics import decode_pod_metrics
+from trimtab.core.changes.change import Change, measure_change
+from trimtab.core.histogram.buckets import CPU_BUCKETS
+from trimtab.core.histogram.checkpoint import decode_aggregate
+from trimtab.core.model.pods import PodPhase
 
 NOW = datetime(2026, 11, 16, 7, tzinfo=UTC)
 IT = Workload(1234)

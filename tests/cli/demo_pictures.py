@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from makers import MIB, NOW
 
-from trimtab.core.resources import Resource
-from trimtab.simulation.demo_news import Kind, News
-from trimtab.simulation.demo_picture import Gauge, Picture, Row
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.demo.news import Kind, News
+from trimtab.simulation.demo.picture import Gauge, Picture, Row
 
 GIB = 1024 * MIB
 CORES = Gauge(used=100, requested=200, asked=1000, target=200, lower_bound=150, upper_bound=123_000)

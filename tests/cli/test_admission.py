@@ -76,10 +76,10 @@ def test_without_a_cluster_it_ends_with_code_1(
 
 def test_nothing_is_imported_that_only_others_need() -> None:
     """Every megabyte counts where there are three copies of us and five pods."""
-    look = "import sys, trimtab.cli.admission; print(*sys.modules)"
+    look = "import sys, trimtab.cli.components.admission; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", look], check=True, capture_output=True, text=True
     ).stdout.split()
 
-    assert "trimtab.admission.serving" in found
+    assert "trimtab.admission.server.server" in found
     assert {"numpy", "cryptography", "trimtab.recommender", "trimtab.simulation"}.isdisjoint(found)

@@ -7,11 +7,11 @@ import pytest
 
 from reference.original_flags import ADMISSION as ORIGINAL
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.cli.admission_flags import AdmissionFlags, to_settings
-from trimtab.cli.flags import ClusterFlags, LeaderlessFlags, PageFlags
-from trimtab.cli.starting import flag_name, list_flags
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import HpaConflict
+from trimtab.cli.flags.admission import AdmissionFlags, to_settings
+from trimtab.cli.flags.common import ClusterFlags, LeaderlessFlags, PageFlags
+from trimtab.cli.flags.start import flag_name, list_flags
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import HpaConflict
 
 # Nobody should wait half a minute for a pod because of us.
 DIFFERENT = {"--webhook-timeout-seconds": 5}

@@ -9,15 +9,15 @@ import prometheus_client
 import pytest
 
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.tallies import Tally
-from trimtab.cli import starting
-from trimtab.cli.admission_flags import AdmissionFlags
-from trimtab.cli.flag_types import format_span
-from trimtab.cli.flags import KlogFlags, LeaderlessFlags
+from trimtab.admission.reports import Tally
+from trimtab.cli.flags import start
+from trimtab.cli.flags.admission import AdmissionFlags
+from trimtab.cli.flags.common import KlogFlags, LeaderlessFlags
+from trimtab.cli.flags.types import format_span
 
 PAGE = (Path(__file__).parents[2] / "docs/admission.md").read_text(encoding="utf-8")
-FLAGS = starting.list_flags(LeaderlessFlags(), AdmissionFlags())
-IDLE = starting.list_flags(KlogFlags())
+FLAGS = start.list_flags(LeaderlessFlags(), AdmissionFlags())
+IDLE = start.list_flags(KlogFlags())
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
 
 
@@ -36,20 +36,20 @@ def shown(value: object) -> str:
 
 @pytest.mark.parametrize("name", sorted(FLAGS.keys() - IDLE.keys()))
 def test_the_page_has_every_flag_with_its_default(name: str) -> None:
-    assert ROWS.get(starting.flag_name(name), "missing") == shown(FLAGS[name])
+    assert ROWS.get(start.flag_name(name), "missing") == shown(FLAGS[name])
 
 
 def test_the_page_has_no_flag_that_is_not_there() -> None:
-    assert ROWS.keys() == {starting.flag_name(name) for name in FLAGS.keys() - IDLE.keys()}
+    assert ROWS.keys() == {start.flag_name(name) for name in FLAGS.keys() - IDLE.keys()}
 
 
 @pytest.mark.parametrize("name", IDLE)
 def test_the_page_names_every_flag_without_effect(name: str) -> None:
-    assert f"`{starting.flag_name(name)}`" in PAGE
+    assert f"`{start.flag_name(name)}`" in PAGE
 
 
 def test_the_page_names_every_metric_of_ours() -> None:
-    importlib.import_module("trimtab.cli.admission")
+    importlib.import_module("trimtab.cli.components.admission")
     counted = AdmissionCollector(lambda: (Tally(),), lambda: 0).collect()
     families = [*prometheus_client.REGISTRY.collect(), *counted]
     ours = {

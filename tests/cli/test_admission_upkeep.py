@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.cli.admission_flags import AdmissionFlags, CareFlags, RegistrationFlags, TlsFlags
-from trimtab.cli.admission_upkeep import Place, find_place, parse_labels, to_upkeep_settings
-from trimtab.cli.flags import ClusterFlags
-from trimtab.core.registration import FailurePolicy, RegistrationSettings, ServiceAddress
-from trimtab.core.settings_errors import SettingsError
+from trimtab.cli.components.admission_webhook import (
+    Place,
+    find_place,
+    parse_labels,
+    to_upkeep_settings,
+)
+from trimtab.cli.flags.admission import AdmissionFlags, CareFlags, RegistrationFlags, TlsFlags
+from trimtab.cli.flags.common import ClusterFlags
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.webhook.registration import FailurePolicy, RegistrationSettings, ServiceAddress
 
 HERE = Place("trimtab", has_files=False)
 BY_URL = RegistrationFlags(

@@ -200,7 +200,7 @@ def test_a_dask_cluster_gives_the_same_answer_to_the_bit(backtest: Backtest, tra
 def test_a_dask_scheduler_that_does_not_answer_is_one_line_and_exit_code_one(
     backtest: Backtest, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trimtab.cli.backtest_crew._PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("trimtab.cli.backtest.executors._PATIENCE_SECONDS", 1)
     code, told, error = backtest("--trace", trace, "--scheduler", "tcp://127.0.0.1:9")
 
     assert (code, told) == (1, "")

@@ -15,8 +15,8 @@ from connection_makers import a_kubeconfig, encoded
 from small_cluster import Done
 from tls_makers import an_authority
 
-from trimtab.api.statuses import Status
-from trimtab.cli.cluster_problems import explain_problem
+from trimtab.api.wire.status_errors import Status
+from trimtab.cli.runtime.cluster_problems import explain_problem
 from trimtab.cluster.errors import ForbiddenError
 
 COMMANDS = (

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.cli.columns import disarm, lay_out
+from trimtab.cli.output.columns import disarm, lay_out
 
 
 def test_columns_are_as_wide_as_what_stands_in_them() -> None:

@@ -30,7 +30,7 @@ NEEDS: Mapping[Words, list[str]] = {
 READ = """
 import json, sys
 from dataclasses import fields, is_dataclass
-from trimtab.cli.commands import app
+from trimtab.cli.app import app
 
 def walk(record, usual):
     for field in fields(record):

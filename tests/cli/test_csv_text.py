@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.cli.csv_text import format_csv
+from trimtab.cli.output.csv import format_csv
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.cli.demo_pace import Pace
+from trimtab.cli.demo.command import Pace
 
 
 class Stopwatch:

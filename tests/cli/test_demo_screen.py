@@ -4,9 +4,9 @@ import pytest
 from cli.demo_pictures import CORES, MEMORY, a_picture, a_row, some_news
 from rich.console import Console
 
-from trimtab.cli.demo_screen import SCREEN_LINES, draw_screen
-from trimtab.core.resources import Resource
-from trimtab.simulation.demo_picture import Gauge, Picture
+from trimtab.cli.demo.screen import SCREEN_LINES, draw_screen
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.demo.picture import Gauge, Picture
 
 
 def lines(picture: Picture, *, news: int = 4) -> list[str]:

@@ -4,8 +4,8 @@ from datetime import timedelta
 from cli.demo_pictures import a_picture, some_news
 from rich.console import Console
 
-from trimtab.cli.demo_view import open_console, open_view, show_end
-from trimtab.simulation.demo_news import Kind
+from trimtab.cli.demo.screen import open_console, open_view, show_end
+from trimtab.simulation.demo.news import Kind
 
 
 def test_without_a_terminal_news_are_lines_and_the_table_comes_now_and_then() -> None:

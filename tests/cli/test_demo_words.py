@@ -1,9 +1,9 @@
 import pytest
 from cli.demo_pictures import GIB, a_picture, some_news
 
-from trimtab.cli.demo_words import format_news, format_number, summarize
-from trimtab.core.resources import Resource
-from trimtab.simulation.demo_news import Kind
+from trimtab.cli.demo.text import format_news, format_number, summarize
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.demo.news import Kind
 
 
 @pytest.mark.parametrize(

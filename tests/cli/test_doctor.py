@@ -18,13 +18,17 @@ from terminal import in_terminal
 from tls_makers import an_authority
 from writable_cluster import WritableCluster
 
-from trimtab.api import crds
-from trimtab.api.registrations import encode_registration
-from trimtab.cli.doctor_output import to_table
+from trimtab.api.crds import definitions
+from trimtab.api.kinds.webhook_configurations import encode_registration
+from trimtab.cli.doctor.command import to_table
 from trimtab.cli.main import main
-from trimtab.core.diagnosis import Diagnosis, Finding, Severity
-from trimtab.core.diagnosis_checks import CHECKS
-from trimtab.core.registration import RegistrationSettings, ServiceAddress, plan_registration
+from trimtab.core.diagnosis.findings import Diagnosis, Finding, Severity
+from trimtab.core.diagnosis.registry import CHECKS
+from trimtab.core.webhook.registration import (
+    RegistrationSettings,
+    ServiceAddress,
+    plan_registration,
+)
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 DEFINITIONS = "customresourcedefinitions"
@@ -99,7 +103,7 @@ def cluster() -> WritableCluster:
         "/version": {"gitVersion": "v1.36.0"},
         "/api/v1": {"resources": [{"name": "pods/resize"}]},
     }
-    for definition in crds.definitions():
+    for definition in definitions.definitions():
         made.add_object(DEFINITIONS, {**definition, "status": ESTABLISHED})
     made.add_object("verticalpodautoscalers", an_autoscaler())
     for name in ("recommender", "updater", "admission-controller"):

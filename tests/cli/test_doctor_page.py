@@ -7,13 +7,13 @@ from typing import Final
 import pytest
 from cyclopts import App
 
-from trimtab.cli.commands import app
-from trimtab.core.conditions import ConditionReason, ConditionType, UnsupportedReason
-from trimtab.core.convergence import Suspect
-from trimtab.core.diagnosis import Severity
-from trimtab.core.diagnosis_checks import CHECKS
-from trimtab.core.holds import HoldReason
-from trimtab.core.update_conditions import UpdateConditionType
+from trimtab.cli.app import app
+from trimtab.core.diagnosis.findings import Severity
+from trimtab.core.diagnosis.registry import CHECKS
+from trimtab.core.guards.convergence import Suspect
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.recommendation.conditions import ConditionReason, ConditionType, UnsupportedReason
+from trimtab.core.updates.conditions import UpdateConditionType
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGES: Final = ("doctor.md", "troubleshooting.md", "checkpoints.md")

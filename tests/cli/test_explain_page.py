@@ -6,7 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trimtab.api.explained_numbers import (
+from trimtab.api.explain.document import Explanation, ShownAutoscaler, ShownCondition
+from trimtab.api.explain.pods import PodsPage, ShownCheck, ShownPod, ShownPodContainer
+from trimtab.api.explain.recommendation import (
     NumbersPage,
     ShownBucket,
     ShownContainer,
@@ -15,10 +17,8 @@ from trimtab.api.explained_numbers import (
     ShownStep,
     Transition,
 )
-from trimtab.api.explained_pods import PodsPage, ShownCheck, ShownPod, ShownPodContainer
-from trimtab.api.explanations import Explanation, ShownAutoscaler, ShownCondition
-from trimtab.core.checks import KIND_OF, CheckKind, Verdict
-from trimtab.core.working import StepKind
+from trimtab.core.explain.update_checks import KIND_OF, CheckKind, Verdict
+from trimtab.core.recommendation.steps import StepKind
 
 PAGE = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE))

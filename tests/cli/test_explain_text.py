@@ -6,17 +6,17 @@ import msgspec
 import pytest
 from makers import NOW
 
-from trimtab.api.explained_numbers import NumbersPage, ShownContainer, ShownResource
-from trimtab.api.explained_pods import (
+from trimtab.api.explain.document import Explanation, ShownAutoscaler, ShownCondition
+from trimtab.api.explain.pods import (
     PodsPage,
     ShownAllocation,
     ShownCheck,
     ShownPod,
     ShownPodContainer,
 )
-from trimtab.api.explanations import Explanation, ShownAutoscaler, ShownCondition
-from trimtab.api.times import format_time
-from trimtab.cli.explain_text import lay_out
+from trimtab.api.explain.recommendation import NumbersPage, ShownContainer, ShownResource
+from trimtab.api.wire.times import format_time
+from trimtab.cli.explain.text import lay_out
 
 SMALL = ShownAllocation(requests={"cpu": "100m"})
 CHECK = ShownCheck(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api.times import parse_duration
-from trimtab.cli.flag_types import format_long_span, format_span, parse_long_span
+from trimtab.api.wire.times import parse_duration
+from trimtab.cli.flags.types import format_long_span, format_span, parse_long_span
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from makers import NOW
 from structlog.typing import EventDict
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.api.statuses import Status
-from trimtab.cli.health import (
+from trimtab.api.wire.status_errors import Status
+from trimtab.cli.runtime.health import (
     HALF_BLIND,
     NOT_READY,
     OLDEST_VIEW,
@@ -24,8 +24,8 @@ from trimtab.cli.health import (
     wait_for_flaws,
     watch_obstacles,
 )
-from trimtab.cluster.adapter import RequiredRead
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError, UnreachableError
+from trimtab.cluster.live.cluster import RequiredRead
 
 MINUTE = timedelta(minutes=1)
 NO_RIGHT = 'pods is forbidden: User "x" cannot list resource "pods" in API group "metrics.k8s.io"'

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from command_line import Words, flags_of, walk
 
-from trimtab.cli.commands import app
+from trimtab.cli.app import app
 from trimtab.cli.main import main
 
 ALL = [words for words, _ in walk()]

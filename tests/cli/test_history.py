@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.cli.history import PastOrder, order_history
-from trimtab.cli.recommender_flags import HistoryFlags, LoopFlags, RecommenderFlags
-from trimtab.cli.usage import UsageError
-from trimtab.cluster.prometheus import SeriesNames
-from trimtab.cluster.prometheus_client import Access, QuerySettings
-from trimtab.core.conventions import PodLabels, UsageLabels
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags.recommender import HistoryFlags, LoopFlags, RecommenderFlags
+from trimtab.cli.runtime.history_source import PastOrder, order_history
+from trimtab.cluster.usage.prometheus import SeriesNames
+from trimtab.cluster.usage.prometheus_client import Access, QuerySettings
+from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
 
 USUAL = HistoryFlags()
 

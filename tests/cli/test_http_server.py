@@ -13,9 +13,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from structlog.testing import capture_logs
 
-from trimtab.cli.failures import FailedError
-from trimtab.cli.http_server import Probes, parse_address, serving
-from trimtab.cli.usage import UsageError
+from trimtab.cli.errors import FailedError, UsageError
+from trimtab.cli.runtime.http_server import Probes, parse_address, serving
 
 
 def free_address() -> str:

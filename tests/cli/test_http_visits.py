@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from waiting import until
 
-from trimtab.cli.http_visits import Answer, Answering, Request, VisitLimits, Visits
+from trimtab.cli.runtime.http_server import Answer, Answering, Request, VisitLimits, Visits
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)

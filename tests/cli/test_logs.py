@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 import structlog
 
-from trimtab.cli import logs
-from trimtab.cli.flags import LogFlags, LogFormat
+from trimtab.cli.flags.common import LogFlags, LogFormat
+from trimtab.cli.runtime import logs
 
 
 def say_something() -> None:

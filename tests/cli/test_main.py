@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from trimtab import __version__
-from trimtab.api import crds
+from trimtab.api.crds import definitions
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 BOX = re.compile(r"[\u2500-\u257f]")
@@ -82,7 +82,7 @@ def test_the_definitions_are_printed_as_yaml() -> None:
     run = trimtab("crds")
 
     assert run.returncode == 0
-    assert list(yaml.safe_load_all(run.stdout)) == crds.definitions()
+    assert list(yaml.safe_load_all(run.stdout)) == definitions.definitions()
 
 
 def test_a_reader_that_stops_early_sees_no_traceback() -> None:
@@ -117,7 +117,7 @@ def test_a_reader_that_is_gone_is_no_failure(line: str) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["numpy", "yaml", "rich", "trimtab.core.quantities"])
+@pytest.mark.parametrize("module", ["numpy", "yaml", "rich", "trimtab.core.model.quantities"])
 def test_printing_the_version_loads_nothing_heavy(module: str) -> None:
     program = (
         "import sys; from trimtab.cli.main import main; "

@@ -17,15 +17,15 @@ from cli.test_http_server import free_address, probes
 from structlog.testing import capture_logs
 from tls_makers import a_pair, an_authority
 
-from trimtab.admission import tls
-from trimtab.api.statuses import Status
-from trimtab.cli.component import check_pages
-from trimtab.cli.flags import PageFlags
-from trimtab.cli.http_server import Page, Protection, serving, serving_probes
-from trimtab.cli.page_guard import PageGuard, _show_certificate, _show_self_signed
-from trimtab.cli.usage import UsageError
+from trimtab.admission.server import tls
+from trimtab.api.wire.status_errors import Status
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags.common import PageFlags
+from trimtab.cli.runtime.component import check_pages
+from trimtab.cli.runtime.http_server import Page, Protection, serving, serving_probes
+from trimtab.cli.runtime.page_guard import PageGuard, _show_certificate, _show_self_signed
 from trimtab.cluster.errors import UnreachableError, refusal
-from trimtab.core.page_access import Access, Decision, Token
+from trimtab.core.webhook.page_access import Access, Decision, Token
 
 GOOD = {"Authorization": "Bearer good"}
 OTHER = {"Authorization": "Bearer other"}

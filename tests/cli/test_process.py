@@ -16,12 +16,12 @@ import pytest
 from lease_server import Candidate, LeaseServer, wait_for
 from virtual_time import run_virtually
 
-from trimtab.admission.serving import USUAL_LIMITS
-from trimtab.cli import logs
-from trimtab.cli.failures import FailedError
-from trimtab.cli.flags import LogFlags
-from trimtab.cli.process import GRACE, Duty, run, serve
-from trimtab.cluster.election import Elector
+from trimtab.admission.server.server import USUAL_LIMITS
+from trimtab.cli.errors import FailedError
+from trimtab.cli.flags.common import LogFlags
+from trimtab.cli.runtime import logs
+from trimtab.cli.runtime.process import GRACE, Duty, run, serve
+from trimtab.cluster.live.leader_election import Elector
 
 
 class Worker:

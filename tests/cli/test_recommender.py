@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli import main
-from trimtab.cli.history import order_history
-from trimtab.cli.recommender import tell_sources
-from trimtab.cli.recommender_flags import RecommenderFlags
+from trimtab.cli.components.recommender import tell_sources
+from trimtab.cli.flags.recommender import RecommenderFlags
+from trimtab.cli.runtime.history_source import order_history
 
 # The command sets up logs for its own process.
 pytestmark = pytest.mark.usefixtures("told")

@@ -7,12 +7,12 @@ from operator import attrgetter
 import pytest
 
 from reference.original_flags import RECOMMENDER as ORIGINAL
-from trimtab.cli.flags import CommonFlags, PageFlags
-from trimtab.cli.recommender_flags import EstimateFlags, RecommenderFlags, to_settings
-from trimtab.cli.starting import flag_name, list_flags
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import HpaConflict
-from trimtab.core.resources import Resource
+from trimtab.cli.flags.common import CommonFlags, PageFlags
+from trimtab.cli.flags.recommender import EstimateFlags, RecommenderFlags, to_settings
+from trimtab.cli.flags.start import flag_name, list_flags
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.resources import Resource
 from trimtab.recommender.settings import RecommenderSettings
 
 OURS = {

@@ -8,14 +8,14 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from trimtab.cli import starting
-from trimtab.cli.flag_types import format_long_span, format_span
-from trimtab.cli.flags import CommonFlags, KlogFlags
-from trimtab.cli.recommender_flags import RecommenderFlags
+from trimtab.cli.flags import start
+from trimtab.cli.flags.common import CommonFlags, KlogFlags
+from trimtab.cli.flags.recommender import RecommenderFlags
+from trimtab.cli.flags.types import format_long_span, format_span
 
 PAGE = (Path(__file__).parents[2] / "docs/recommender.md").read_text(encoding="utf-8")
-FLAGS = starting.list_flags(CommonFlags(), RecommenderFlags())
-IDLE = starting.list_flags(KlogFlags())
+FLAGS = start.list_flags(CommonFlags(), RecommenderFlags())
+IDLE = start.list_flags(KlogFlags())
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
 
 
@@ -34,20 +34,20 @@ def shown(value: object) -> set[str]:
 
 @pytest.mark.parametrize("name", FLAGS.keys() - IDLE.keys())
 def test_the_page_has_every_flag_with_its_default(name: str) -> None:
-    assert ROWS.get(starting.flag_name(name), "missing") in shown(FLAGS[name])
+    assert ROWS.get(start.flag_name(name), "missing") in shown(FLAGS[name])
 
 
 def test_the_page_has_no_flag_that_is_not_there() -> None:
-    assert ROWS.keys() == {starting.flag_name(name) for name in FLAGS.keys() - IDLE.keys()}
+    assert ROWS.keys() == {start.flag_name(name) for name in FLAGS.keys() - IDLE.keys()}
 
 
 @pytest.mark.parametrize("name", IDLE)
 def test_the_page_names_every_flag_without_effect(name: str) -> None:
-    assert f"`{starting.flag_name(name)}`" in PAGE
+    assert f"`{start.flag_name(name)}`" in PAGE
 
 
 def test_the_page_names_every_metric_of_ours() -> None:
-    importlib.import_module("trimtab.cli.recommender")
+    importlib.import_module("trimtab.cli.components.recommender")
     families = prometheus_client.REGISTRY.collect()
     ours = {
         family.name + ("_total" if family.type == "counter" else "")

@@ -6,12 +6,12 @@ import pytest
 import yaml
 from makers import MIB, amounts
 
-from trimtab.cli.failures import FailedError
-from trimtab.cli.report_flags import PatchKind
-from trimtab.cli.report_patches import draft_patches, write_patches
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.pods import Allocation, ContainerKind, WorkloadName
-from trimtab.core.sizing import ContainerSizing, Learned, WorkloadSizing
+from trimtab.cli.errors import FailedError
+from trimtab.cli.report.flags import PatchKind
+from trimtab.cli.report.patches import draft_patches, write_patches
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.pods import Allocation, ContainerKind, WorkloadName
+from trimtab.core.report.sizes import ContainerSizing, Learned, WorkloadSizing
 
 
 def _container(

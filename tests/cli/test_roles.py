@@ -10,10 +10,11 @@ import prometheus_client
 import pytest
 from cli.test_updater_page import IDLE, shown
 
-from trimtab.cli import main, starting
-from trimtab.cli.flags import ClusterFlags, CommonFlags
-from trimtab.cli.roles_flags import RolesFlags, to_settings
-from trimtab.core.pods import WorkloadName
+from trimtab.cli import main
+from trimtab.cli.flags import start as starting
+from trimtab.cli.flags.common import ClusterFlags, CommonFlags
+from trimtab.cli.flags.roles import RolesFlags, to_settings
+from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Standing
 from trimtab.roles.settings import RolesSettings
 
@@ -115,7 +116,7 @@ def test_the_page_has_no_flag_that_is_not_there() -> None:
 
 
 def test_the_page_names_every_metric_of_ours() -> None:
-    importlib.import_module("trimtab.cli.roles")
+    importlib.import_module("trimtab.cli.components.roles")
     families = prometheus_client.REGISTRY.collect()
     ours = {
         family.name + ("_total" if family.type == "counter" else "")

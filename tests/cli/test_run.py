@@ -13,14 +13,17 @@ import pytest
 import structlog
 from virtual_time import run_virtually
 
-from trimtab.cli import logs, main, run_flags, starting
-from trimtab.cli.component import Component, Team
-from trimtab.cli.flags import CommonFlags, LogFlags
-from trimtab.cli.health import Heartbeat
-from trimtab.cli.process import Duty
-from trimtab.cli.run import choose_address
-from trimtab.cli.run_flags import RunFlags
-from trimtab.core.horizontal import HpaConflict
+from trimtab.cli import main
+from trimtab.cli.components.run import choose_address
+from trimtab.cli.flags import run
+from trimtab.cli.flags import start as starting
+from trimtab.cli.flags.common import CommonFlags, LogFlags
+from trimtab.cli.flags.run import RunFlags
+from trimtab.cli.runtime import logs
+from trimtab.cli.runtime.component import Component, Team
+from trimtab.cli.runtime.health import Heartbeat
+from trimtab.cli.runtime.process import Duty
+from trimtab.core.model.hpa import HpaConflict
 
 # The command sets up logs for its own process.
 pytestmark = pytest.mark.usefixtures("told")
@@ -102,10 +105,10 @@ def test_every_flag_of_a_component_is_one_of_run_by_its_own_name() -> None:
         *(
             parent()
             for flags in (
-                run_flags.RecommenderFlags,
-                run_flags.UpdaterFlags,
-                run_flags.AdmissionFlags,
-                run_flags.RolesFlags,
+                run.RecommenderFlags,
+                run.UpdaterFlags,
+                run.AdmissionFlags,
+                run.RolesFlags,
             )
             for parent in flags.__bases__
         )
@@ -123,7 +126,7 @@ def test_what_is_said_once_holds_for_every_component_that_has_the_flag() -> None
     usual = RunFlags()
     care = replace(usual.updater.care, pause=True, cap_to_largest_node=False)
     loop = replace(usual.recommender.loop, update_worker_count=3, hpa_conflict=HpaConflict.IGNORE)
-    told = run_flags.share(
+    told = run.share(
         replace(
             usual,
             recommender=replace(usual.recommender, loop=loop),
@@ -136,7 +139,7 @@ def test_what_is_said_once_holds_for_every_component_that_has_the_flag() -> None
     assert told.updater.care.update_worker_count == 3
     assert told.updater.care.hpa_conflict is HpaConflict.IGNORE
     assert told.admission.care.hpa_conflict is HpaConflict.IGNORE
-    assert run_flags.share(usual) == usual
+    assert run.share(usual) == usual
 
 
 class Worker:

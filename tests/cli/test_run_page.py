@@ -6,20 +6,18 @@ from pathlib import Path
 import pytest
 from command_line import FORGIVING, flags_of
 
-from trimtab.cli import starting
-from trimtab.cli.run_flags import TogetherFlags
-from trimtab.core.horizontal import HpaConflict
+from trimtab.cli.flags import start
+from trimtab.cli.flags.run import TogetherFlags
+from trimtab.core.model.hpa import HpaConflict
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "run.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| ?(.*?) ?\|", PAGE, re.MULTILINE))
-FLAGS = starting.list_flags(TogetherFlags())
+FLAGS = start.list_flags(TogetherFlags())
 
 
 def test_the_page_has_every_flag_of_its_own_with_its_default() -> None:
-    shown = {
-        starting.flag_name(name): f"`{value}`" if value else "" for name, value in FLAGS.items()
-    }
+    shown = {start.flag_name(name): f"`{value}`" if value else "" for name, value in FLAGS.items()}
 
     assert shown == ROWS
 

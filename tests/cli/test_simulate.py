@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from rig import waiting
+from trimtab.cli.commands.simulate import tell_reports
 from trimtab.cli.main import main
-from trimtab.cli.simulate import tell_reports
-from trimtab.simulation.checking import Violation
-from trimtab.simulation.runs import Report
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.checks.inspector import Violation
+from trimtab.simulation.run import Report
+from trimtab.simulation.world.virtual_time import START
 
 FINE = Report(7, "d" * 64, timedelta(hours=1), {"PodCreated": 3}, ())
 WRONG = replace(FINE, seed=8, violations=(Violation("Quiet", START, "updater evicted a/b"),))

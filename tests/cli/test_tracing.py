@@ -19,13 +19,13 @@ from updater.scenes import UNPACED, UP, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.answering import Answering
-from trimtab.cli.tracing import OtelTracer, traced
+from trimtab.admission.server.handler import Answering
+from trimtab.cli.runtime.tracing import OtelTracer, traced
 from trimtab.cluster.errors import ApiError
 from trimtab.cluster.ports import NO_TRACES
-from trimtab.recommender.loop import Recommender
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.updater.loop import Updater
+from trimtab.updater.controller import Updater
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -199,5 +199,5 @@ def test_a_component_that_nobody_watches_imports_nothing_for_it(component: str) 
         [sys.executable, "-c", look], check=True, capture_output=True, text=True
     ).stdout.split()
 
-    assert "trimtab.cli.tracing" in found
+    assert "trimtab.cli.runtime.tracing" in found
     assert [name for name in found if name.startswith("opentelemetry")] == []

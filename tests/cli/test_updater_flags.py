@@ -8,11 +8,11 @@ from operator import attrgetter
 import pytest
 
 from reference.original_flags import UPDATER as ORIGINAL
-from trimtab.cli.flags import ClusterFlags, CommonFlags, PageFlags
-from trimtab.cli.starting import flag_name, list_flags
-from trimtab.cli.updater_flags import CareFlags, LoopFlags, UpdaterFlags, to_settings
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import HpaConflict
+from trimtab.cli.flags.common import ClusterFlags, CommonFlags, PageFlags
+from trimtab.cli.flags.start import flag_name, list_flags
+from trimtab.cli.flags.updater import CareFlags, LoopFlags, UpdaterFlags, to_settings
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import HpaConflict
 from trimtab.updater.settings import UpdaterSettings
 
 # The budget of evictions is on by default here (D14).

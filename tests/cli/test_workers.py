@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from trimtab.admission.tallies import Tally
-from trimtab.cli.workers import Crew, Link, WorkerError, count_workers, hire, usable_cores
+from trimtab.admission.reports import Tally
+from trimtab.cli.runtime.workers import Crew, Link, WorkerError, count_workers, hire, usable_cores
 
 PATIENCE = timedelta(seconds=20)
 QUICK = timedelta(milliseconds=10)

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.api.statuses import Status
-from trimtab.cluster.abilities import Abilities
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError
+from trimtab.cluster.live.capabilities import Abilities
 
 
 class Server:

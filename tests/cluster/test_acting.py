@@ -15,11 +15,10 @@ from checkpoint_store import Checkpoints
 from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from virtual_time import StillClock
 
-from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
-from trimtab.api.decoding import DecodeError
-from trimtab.api.events import Event, about_autoscaler, about_pod
-from trimtab.api.leases import Lease
-from trimtab.cluster.acting import Acts
+from trimtab.api.kinds.checkpoints import FINGERPRINT, Checkpoint
+from trimtab.api.kinds.events import Event, about_autoscaler, about_pod
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import (
     ApiError,
     BudgetError,
@@ -28,9 +27,10 @@ from trimtab.cluster.errors import (
     InvalidError,
     NotFoundError,
 )
-from trimtab.core.autoscalers import AutoscalerName, Condition, ContainerRecommendation
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.operations import Add, Remove
+from trimtab.cluster.live.writes import Acts
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import AutoscalerName, Condition, ContainerRecommendation
+from trimtab.core.model.json_patch import Add, Remove
 
 NAMESPACED = "/api/v1/namespaces/default"
 AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces/default"

@@ -13,13 +13,13 @@ from makers import minutes
 from virtual_time import StillClock
 from wire_examples import AUTOSCALER, CHECKPOINT, DEPLOYMENT, LIMIT_RANGE, NODE, POD
 
-from trimtab.api.workloads import WELL_KNOWN_KINDS
-from trimtab.cluster import adapter
-from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster.errors import ForbiddenError, TooManyRequestsError
+from trimtab.cluster.live import cluster as adapter
+from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.ports import Cluster
-from trimtab.cluster.usage import MetricsApi
-from trimtab.core.pods import WorkloadName
+from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.core.model.pods import WorkloadName
 
 Json = dict[str, Any]
 IN_DEFAULT = {"namespace": "default", "name": "bounds"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from makers import NOW
 from virtual_time import LoopClock, StillClock, run_virtually
 
-from trimtab.cluster.budget import RequestBudget
+from trimtab.cluster.http.rate_limit import RequestBudget
 
 
 def seconds(count: float) -> timedelta:

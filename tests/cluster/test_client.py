@@ -18,9 +18,7 @@ from makers import NOW
 from virtual_time import StillClock
 
 from trimtab import __version__
-from trimtab.cluster import paths
-from trimtab.cluster.client import MERGE_PATCH, Client, ClientSettings
-from trimtab.cluster.credentials import FixedCredentials, Identity, with_token
+from trimtab.cluster.auth.credentials import FixedCredentials, Identity, with_token
 from trimtab.cluster.errors import (
     ApiError,
     BudgetError,
@@ -31,8 +29,9 @@ from trimtab.cluster.errors import (
     UnauthorizedError,
     UnreachableError,
 )
-from trimtab.cluster.lines import LineError, split_lines
-from trimtab.cluster.retries import RetrySettings, plan_retry
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import MERGE_PATCH, Client, ClientSettings, LineError, split_lines
+from trimtab.cluster.http.retries import RetrySettings, plan_retry
 
 SHORT = timedelta(milliseconds=50)
 

@@ -9,11 +9,11 @@ from connection_makers import a_kubeconfig, ask, encoded, headers, load, serving
 from tls_makers import Pair, a_pair, an_authority
 from virtual_time import StillClock
 
+from trimtab.cluster.auth.connection import find_connection
+from trimtab.cluster.auth.credentials import FixedCredentials, Identity, TokenFile
+from trimtab.cluster.auth.service_account import is_in_cluster, load_service_account
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.connecting import find_connection
-from trimtab.cluster.credentials import FixedCredentials, Identity, TokenFile
 from trimtab.cluster.errors import CredentialsError, UnreachableError
-from trimtab.cluster.service_account import is_in_cluster, load_service_account
 
 
 @pytest.fixture(scope="module")

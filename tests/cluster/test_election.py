@@ -4,8 +4,8 @@ from datetime import timedelta
 import pytest
 from makers import NOW
 
-from trimtab.api.leases import Lease
-from trimtab.cluster.election import (
+from trimtab.api.kinds.leases import Lease
+from trimtab.cluster.live.leader_election import (
     ElectionSettings,
     Leading,
     State,

@@ -11,11 +11,11 @@ from lease_server import LEASE, Candidate, LeaseServer, Link, Stall, wait_for
 from makers import NOW
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.leases import Lease
-from trimtab.api.statuses import Status
-from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ConflictError, ForbiddenError, RivalError, UnreachableError
+from trimtab.cluster.live.leader_election import ElectionSettings, Elector
 
 MINE = Lease(*LEASE, holder="me", duration=timedelta(seconds=15), transitions=3)
 THEIRS = replace(MINE, holder="them")

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.api.statuses import Cause, Status, decode_status
+from trimtab.api.wire.status_errors import Cause, Status, decode_status
 from trimtab.cluster.errors import (
     ApiError,
     BudgetError,

@@ -3,10 +3,10 @@ import asyncio
 from makers import NOW
 from virtual_time import StillClock
 
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.cluster.evictions import MemoryEvictions
-from trimtab.cluster.store import Reader, Writer, open_store
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.cluster.live.cluster import MemoryEvictions
+from trimtab.cluster.watch.store import Reader, Writer, open_store
 
 Told = tuple[MemoryEviction, ...]
 

@@ -16,14 +16,14 @@ from makers import NOW
 from tls_makers import Pair, a_pair, an_authority
 from virtual_time import StillClock
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.subject_reviews import Question
-from trimtab.cluster import examining
+from trimtab.api.kinds.access_reviews import Question
+from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ForbiddenError
-from trimtab.core.diagnosis import Unseen
-from trimtab.core.diagnosis_admission import CertificateFacts
-from trimtab.core.diagnosis_components import Component
-from trimtab.core.registration import ServiceAddress
+from trimtab.cluster.live import diagnosis
+from trimtab.core.diagnosis.components import Component
+from trimtab.core.diagnosis.findings import Unseen
+from trimtab.core.diagnosis.webhook import CertificateFacts
+from trimtab.core.webhook.registration import ServiceAddress
 
 PATIENCE = timedelta(seconds=5)
 FORBIDDEN = 'pods is forbidden: User "x" cannot list resource "pods" in API group "" in the'
@@ -39,7 +39,7 @@ def a_page(*names: str, token: str = "") -> web.Response:
 
 
 async def test_a_fact_that_does_not_come_in_time_says_so() -> None:
-    found = await examining.attempt(asyncio.Event().wait(), "pods", timedelta(milliseconds=1))
+    found = await diagnosis.attempt(asyncio.Event().wait(), "pods", timedelta(milliseconds=1))
 
     assert found == Unseen("pods: no answer within 0 s")
 
@@ -48,7 +48,7 @@ async def test_a_missing_right_is_named() -> None:
     message = f'{FORBIDDEN} namespace "shop"'
     async with serving(in_turn(refused(403, message=message))) as server:
         client = a_client(server.url)
-        found = await examining.attempt(client.fetch("/api/v1/pods"), "pods", PATIENCE)
+        found = await diagnosis.attempt(client.fetch("/api/v1/pods"), "pods", PATIENCE)
 
     assert isinstance(found, Unseen)
     assert found.why == "pods: you may not list pods in shop"
@@ -63,7 +63,7 @@ async def test_a_missing_right_is_named() -> None:
 async def test_a_path_of_the_server_is_not_said_to_be_listed(message: str) -> None:
     async with serving(in_turn(refused(403, message=message))) as server:
         client = a_client(server.url)
-        found = await examining.attempt(client.fetch("/version"), "server", PATIENCE)
+        found = await diagnosis.attempt(client.fetch("/version"), "server", PATIENCE)
 
     assert isinstance(found, Unseen)
     assert found.why == "server: you may not get /version"
@@ -74,12 +74,12 @@ async def test_what_is_wrong_otherwise_is_told_as_it_is() -> None:
     async def fail() -> None:
         raise DecodeError("spec", "no object")
 
-    assert await examining.attempt(fail(), "pods", PATIENCE) == Unseen("pods: spec: no object")
+    assert await diagnosis.attempt(fail(), "pods", PATIENCE) == Unseen("pods: spec: no object")
 
 
 async def test_long_lists_are_read_page_by_page() -> None:
     async with serving(in_turn(a_page("a", "b", token="more"), a_page("c"))) as server:
-        found = await examining.list_all(a_client(server.url), "/api/v1/pods", decode_name)
+        found = await diagnosis.list_all(a_client(server.url), "/api/v1/pods", decode_name)
 
     assert found == ["a", "b", "c"]
     assert [asked.query.get("continue") for asked in server.asked] == [None, "more"]
@@ -89,7 +89,7 @@ async def test_who_may_not_list_everything_lists_a_namespace() -> None:
     answers = in_turn(refused(403, message=FORBIDDEN), a_page("a"))
     async with serving(answers) as server:
         place = ("v1", "pods")
-        found = await examining.list_widely(a_client(server.url), place, "shop", decode_name)
+        found = await diagnosis.list_widely(a_client(server.url), place, "shop", decode_name)
 
     assert found == ["a"]
     assert server.calls == ["GET /api/v1/pods", "GET /api/v1/namespaces/shop/pods"]
@@ -100,19 +100,19 @@ async def test_what_is_not_in_the_only_namespace_that_is_seen_may_be_elsewhere()
     async with serving(answers) as server:
         client, place = a_client(server.url), ("v1", "pods")
         with pytest.raises(ForbiddenError):
-            await examining.list_widely(client, place, "shop", lambda _: None)
+            await diagnosis.list_widely(client, place, "shop", lambda _: None)
 
 
 async def test_without_a_namespace_nothing_else_can_be_listed() -> None:
     async with serving(in_turn(refused(403, message=FORBIDDEN))) as server:
         with pytest.raises(ForbiddenError):
-            await examining.list_widely(a_client(server.url), ("v1", "pods"), "", decode_name)
+            await diagnosis.list_widely(a_client(server.url), ("v1", "pods"), "", decode_name)
 
 
 async def test_a_server_may_hide_what_it_can_do() -> None:
     answers = in_turn(ok({"gitVersion": "v1.36.0"}), refused(403, message=FORBIDDEN))
     async with serving(answers) as server:
-        found = await examining.fetch_server(a_client(server.url))
+        found = await diagnosis.fetch_server(a_client(server.url))
 
     assert found.version == "v1.36.0"
     assert isinstance(found.can_resize, Unseen)
@@ -124,7 +124,7 @@ async def test_the_time_of_the_server_comes_with_any_answer(status: int) -> None
     answer = web.Response(status=status, body=b"{}", headers=headers)
     async with serving(in_turn(answer)) as server:
         clock = StillClock()
-        found = await examining.fetch_clock(a_client(server.url), clock)
+        found = await diagnosis.fetch_clock(a_client(server.url), clock)
 
     assert found.here == clock.now()
     assert found.there.isoformat() == "2026-08-22T12:01:00.500000+00:00"
@@ -134,7 +134,7 @@ async def test_a_time_that_is_none_is_refused() -> None:
     answer = web.Response(body=b"{}", headers={"Date": "soon"})
     async with serving(in_turn(answer)) as server:
         with pytest.raises(DecodeError, match="not a time: 'soon'"):
-            await examining.fetch_clock(a_client(server.url), StillClock())
+            await diagnosis.fetch_clock(a_client(server.url), StillClock())
 
 
 async def test_only_rights_that_are_missing_are_told() -> None:
@@ -144,7 +144,7 @@ async def test_only_rights_that_are_missing_are_told() -> None:
 
     async with serving(answer) as server:
         questions = [Question("list", "pods"), Question("watch", "pods")]
-        found = await examining.fetch_missing(a_client(server.url), questions, ("a", "b"))
+        found = await diagnosis.fetch_missing(a_client(server.url), questions, ("a", "b"))
 
     assert found == ("watch pods",)
     assert set(server.calls) == {"POST /apis/authorization.k8s.io/v1/subjectaccessreviews"}
@@ -155,7 +155,7 @@ async def test_copies_behind_a_service_are_counted_once() -> None:
     other = {"endpoints": [{"addresses": ["10.0.0.2"]}]}
     page = {"metadata": {"resourceVersion": "1"}, "items": [one, other]}
     async with serving(in_turn(ok(page))) as server:
-        found = await examining.count_addresses(
+        found = await diagnosis.count_addresses(
             a_client(server.url), ServiceAddress("kube-system", "vpa-webhook")
         )
 
@@ -184,7 +184,7 @@ async def test_a_component_is_known_without_its_pods(
     page = {"metadata": {"resourceVersion": "1"}, "items": [a_deployment(**selector)]}
     refusals = [refused(code, message=FORBIDDEN) for code in answers]
     async with serving(in_turn(ok(page), *refusals)) as server:
-        (found,) = await examining.fetch_installed(a_client(server.url), "")
+        (found,) = await diagnosis.fetch_installed(a_client(server.url), "")
 
     assert found.component is Component.UPDATER
 
@@ -193,8 +193,8 @@ async def test_usage_that_may_not_be_seen_is_not_usage_that_is_gone() -> None:
     async with serving(in_turn(refused(403, message=FORBIDDEN), refused(404))) as server:
         client = a_client(server.url)
         with pytest.raises(ForbiddenError):
-            await examining.fetch_usage(client, "", [], NOW)
-        gone = await examining.fetch_usage(client, "", [], NOW)
+            await diagnosis.fetch_usage(client, "", [], NOW)
+        gone = await diagnosis.fetch_usage(client, "", [], NOW)
 
     assert gone.problem
 
@@ -217,7 +217,7 @@ async def showing(pair: Pair, folder: Path) -> AsyncIterator[int]:
 
 async def shown(pair: Pair, bundle: str, folder: Path) -> CertificateFacts:
     async with showing(pair, folder) as port:
-        return await examining.fetch_certificate("127.0.0.1", port, bundle, NOW)
+        return await diagnosis.fetch_certificate("127.0.0.1", port, bundle, NOW)
 
 
 async def test_a_certificate_is_seen_and_believed_by_its_authority(tmp_path: Path) -> None:
@@ -235,11 +235,11 @@ async def test_a_certificate_is_seen_and_believed_by_its_authority(tmp_path: Pat
 
 
 async def test_where_nobody_listens_no_certificate_is_seen() -> None:
-    found = await examining.fetch_certificate("127.0.0.1", 1, "", NOW)
+    found = await diagnosis.fetch_certificate("127.0.0.1", 1, "", NOW)
 
     assert isinstance(found.shown, Unseen)
     assert "port-forward" in found.shown.remedy
 
 
 def test_any_failure_can_be_put_into_words() -> None:
-    assert examining.explain_failure(ClusterError("no way"), "pods") == Unseen("pods: no way")
+    assert diagnosis.explain_failure(ClusterError("no way"), "pods") == Unseen("pods: no way")

@@ -15,9 +15,9 @@ from makers import NOW
 from tls_makers import Pair, a_pair, an_authority
 from virtual_time import StillClock
 
-from trimtab.cluster.credentials import Identity
+from trimtab.cluster.auth.credentials import Identity
+from trimtab.cluster.auth.exec_plugins import ExecPlugin, PluginCall
 from trimtab.cluster.errors import CredentialsError
-from trimtab.cluster.exec_plugins import ExecPlugin, PluginCall
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

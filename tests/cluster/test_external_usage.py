@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from virtual_time import StillClock
 
-from trimtab.api.external_metrics import PodGroup
-from trimtab.api.metrics import UsageColumns
-from trimtab.api.statuses import Status
+from trimtab.api.usage.external_metrics import PodGroup
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ForbiddenError, UnreachableError
-from trimtab.cluster.external_usage import AT_ONCE, MOST_PODS, ExternalMetricsApi, LateError
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector, equality
+from trimtab.cluster.usage.external_metrics import AT_ONCE, MOST_PODS, ExternalMetricsApi, LateError
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector, equality
 
 Json = dict[str, Any]
 CPU_PATH = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/pod_cpu"

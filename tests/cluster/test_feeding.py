@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.statuses import Status
-from trimtab.cluster import feeding
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import (
     ApiError,
     ForbiddenError,
@@ -24,8 +23,9 @@ from trimtab.cluster.errors import (
     TooManyRequestsError,
     UnreachableError,
 )
-from trimtab.cluster.feeding import Feed, Kind
-from trimtab.cluster.store import Reader, Writer, open_store
+from trimtab.cluster.watch import reflector
+from trimtab.cluster.watch.reflector import Feed, Kind
+from trimtab.cluster.watch.store import Reader, Writer, open_store
 
 UNREACHABLE = UnreachableError("GET /things", "no route")
 FORBIDDEN = ForbiddenError("GET /things", Status(code=403, message="forbidden"))
@@ -133,7 +133,7 @@ class Fed:
 def test_a_store_is_filled_page_by_page_and_then_follows_the_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(feeding, "PAGE_SIZE", 2)
+    monkeypatch.setattr(reflector, "PAGE_SIZE", 2)
     history = History({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5})
     server = Server(history)
 
@@ -298,7 +298,7 @@ def test_a_forgotten_version_leads_to_a_new_list_that_tells_only_differences(cut
 def test_a_list_whose_pages_expire_starts_over_and_the_old_view_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(feeding, "PAGE_SIZE", 1)
+    monkeypatch.setattr(reflector, "PAGE_SIZE", 1)
     history = History({"a": 1, "b": 2})
     well = Cut()
     server = Server(history, [well, well, Cut(error=gone()), well, Cut(error=gone())])

@@ -17,10 +17,10 @@ from relay import LOOPBACK
 from tls_makers import an_authority
 
 from trimtab.cluster.address import Address, parse_address
-from trimtab.cluster.client import Client
-from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
+from trimtab.cluster.auth.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.errors import ApiError, UnreachableError
-from trimtab.cluster.http_connections import ConnectionPool, HttpConnection
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
 
 PATIENCE = timedelta(seconds=10)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.cluster.http_responses import MAX_HEAD_BYTES, ResponseError, ResponseReader
+from trimtab.cluster.http.responses import MAX_HEAD_BYTES, ResponseError, ResponseReader
 
 
 def read(*pieces: bytes, ends: bool = False) -> tuple[int, bytes, bool]:

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import a_pod
 
-from trimtab.api.decoding import DecodeError
-from trimtab.cluster.owners import WatchedOwners
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster.live.owners import WatchedOwners
+from trimtab.cluster.live.scales import Missing, Remembered, Unknown
 from trimtab.cluster.ports import Owners
-from trimtab.cluster.scales import Missing, Remembered, Unknown
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.workloads import Workload
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.workloads import Workload
 
 UNKNOWN = Unknown(DecodeError("status.selector", "bad"))
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from api_server import Asked, Response, a_client, ok, serving
 
-from trimtab.cluster.page_reviews import review_access
-from trimtab.core.page_access import Access, Token
+from trimtab.cluster.live.page_reviews import review_access
+from trimtab.core.webhook.page_access import Access, Token
 
 
 @pytest.mark.parametrize(

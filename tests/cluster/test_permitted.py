@@ -7,9 +7,9 @@ from typing import NoReturn
 import pytest
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.api.statuses import Status
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ForbiddenError
-from trimtab.cluster.permitted import ASK_AGAIN, ASK_AT_FIRST, PermittedFeed
+from trimtab.cluster.watch.optional_watches import ASK_AGAIN, ASK_AT_FIRST, PermittedFeed
 
 
 class Server:

@@ -5,13 +5,13 @@ import json
 
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.api.namespaces import decode_namespace
-from trimtab.api.statuses import Status
+from trimtab.api.kinds.nodes import decode_namespace
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ForbiddenError, NotFoundError
-from trimtab.cluster.polling import LOOK_AGAIN, Poll
-from trimtab.cluster.store import Reader, Writer, open_store
-from trimtab.core.annotations import PAUSED
-from trimtab.core.namespaces import Namespace
+from trimtab.cluster.watch.poll import LOOK_AGAIN, Poll
+from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.core.model.pods import PAUSED
+from trimtab.core.model.workloads import Namespace
 
 PATH = "/api/v1/namespaces/shop"
 FORBIDDEN = ForbiddenError(f"GET {PATH}", Status(code=403))

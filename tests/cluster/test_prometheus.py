@@ -14,11 +14,11 @@ from tls_makers import a_pair, an_authority
 from virtual_time import StillClock
 
 from trimtab.cluster.errors import ClusterError, HistoryError, TooMuchHistoryError
-from trimtab.cluster.prometheus import Prometheus, SeriesNames
-from trimtab.cluster.prometheus_client import Access, Exchange, QueryClient, QuerySettings
-from trimtab.core.conventions import PodLabels, UsageLabels
-from trimtab.core.past_usage import PastUsage, Shard
-from trimtab.core.resources import Resource
+from trimtab.cluster.usage.prometheus import Prometheus, SeriesNames
+from trimtab.cluster.usage.prometheus_client import Access, Exchange, QueryClient, QuerySettings
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.history_samples import PastUsage, Shard
+from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
 
 END = NOW.timestamp()
 HOUR = timedelta(hours=1)

@@ -7,11 +7,11 @@ import pytest
 from makers import minutes
 from virtual_time import StillClock
 
-from trimtab.api.statuses import Status
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError, UnreachableError
-from trimtab.cluster.scales import Scales, Unknown
-from trimtab.core.pods import OwnerReference, WorkloadName
-from trimtab.core.workloads import Workload
+from trimtab.cluster.live.scales import Scales, Unknown
+from trimtab.core.model.pods import OwnerReference, WorkloadName
+from trimtab.core.model.workloads import Workload
 
 ROLLOUT = WorkloadName("default", "Rollout", "web")
 SCALE = "/apis/example.com/v1/namespaces/default/rollouts/web/scale"

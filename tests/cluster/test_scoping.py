@@ -1,7 +1,6 @@
 """One view of the cluster for several components."""
 
-from trimtab.cluster.adapter import Scope
-from trimtab.cluster.scoping import merge_scopes
+from trimtab.cluster.live.cluster import Scope, merge_scopes
 
 
 def test_several_components_see_together_what_any_of_them_sees() -> None:

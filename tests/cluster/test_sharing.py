@@ -8,13 +8,13 @@ from makers import MIB, NOW, a_container, a_pod, amounts
 from virtual_time import StillClock
 from wire_examples import CRON_JOB, DEPLOYMENT, POD, Json, encoded
 
-from trimtab.api.pods import decode_pod
-from trimtab.api.watch_events import decode_entry
-from trimtab.api.workloads import decode_workload
-from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload, share_parts
-from trimtab.cluster.store import Reader, Writer, open_store
-from trimtab.core.pods import Allocation, Pod, Termination
-from trimtab.core.workloads import Workload
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.kinds.workloads import decode_workload
+from trimtab.api.wire.watch_events import decode_entry
+from trimtab.cluster.watch.interning import decode_thrifty_pod, decode_thrifty_workload, share_parts
+from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.core.model.pods import Allocation, Pod, Termination
+from trimtab.core.model.workloads import Workload
 
 
 def test_a_thrifty_pod_is_the_same_pod_but_for_annotations_of_others() -> None:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from makers import minutes
 from virtual_time import StillClock
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import Unreadable
-from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.cluster import store as stores
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
+from trimtab.api.wire.watch_events import Entry, ObjectName
 from trimtab.cluster.ports import Store
-from trimtab.cluster.store import Reader, Writer, open_store
-from trimtab.core.resources import Resource
+from trimtab.cluster.watch import store as stores
+from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.core.model.resources import Resource
 
 BAD = Unreadable("default", "a", DecodeError("value", "bad"))
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.metrics import UsageColumns
-from trimtab.api.statuses import Status
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError
 from trimtab.cluster.ports import UsageSource
-from trimtab.cluster.usage import MetricsApi
+from trimtab.cluster.usage.metrics_api import MetricsApi
 
 ALL = "/apis/metrics.k8s.io/v1beta1/pods"
 

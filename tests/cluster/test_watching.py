@@ -5,9 +5,9 @@ from api_history import History, decode_thing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import Listing, Unreadable, decode_list
-from trimtab.api.watch_events import (
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Listing, Unreadable, decode_list
+from trimtab.api.wire.watch_events import (
     Applied,
     Bookmark,
     Entry,
@@ -19,9 +19,9 @@ from trimtab.api.watch_events import (
     decode_entry,
     decode_event,
 )
-from trimtab.cluster import watching
 from trimtab.cluster.errors import GoneError
-from trimtab.cluster.watching import (
+from trimtab.cluster.watch import state_machine
+from trimtab.cluster.watch.state_machine import (
     EMPTY,
     Change,
     Confirm,
@@ -48,28 +48,28 @@ def a_page(*entries: Entry[int], version: str = "5", token: str = "") -> Listing
 def test_a_list_of_one_page_replaces_everything_at_once() -> None:
     page = Listing((A, B), (BAD,), "5", "")
 
-    assert watching.take_page(EMPTY, page) == (Listed("5"), Replace((A, B), (BAD,)))
+    assert state_machine.take_page(EMPTY, page) == (Listed("5"), Replace((A, B), (BAD,)))
 
 
 def test_pages_are_gathered_and_change_nothing_before_the_last() -> None:
     first, last = a_page(A, token="more"), a_page(B)
 
-    state, change = watching.take_page(EMPTY, first)
+    state, change = state_machine.take_page(EMPTY, first)
     assert isinstance(state, Gathering)
     assert change == Keep()
-    assert watching.continue_token(state) == "more"
-    assert watching.take_page(state, last) == (Listed("5"), Replace((A, B), ()))
+    assert state_machine.continue_token(state) == "more"
+    assert state_machine.take_page(state, last) == (Listed("5"), Replace((A, B), ()))
 
 
 def test_a_new_list_begins_without_a_token() -> None:
-    assert watching.continue_token(EMPTY) == ""
+    assert state_machine.continue_token(EMPTY) == ""
 
 
 def test_a_watch_goes_on_from_the_oldest_version_that_any_page_shows() -> None:
-    state, _ = watching.take_page(EMPTY, a_page(A, version="5", token="more"))
+    state, _ = state_machine.take_page(EMPTY, a_page(A, version="5", token="more"))
     assert isinstance(state, Gathering)
 
-    assert watching.take_page(state, a_page(B, version="9"))[0] == Listed("5")
+    assert state_machine.take_page(state, a_page(B, version="9"))[0] == Listed("5")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_watch_goes_on_from_the_oldest_version_that_any_page_shows() -> None:
 def test_each_event_moves_the_version_and_changes_one_object(
     event: Told[int], state: Watching, change: Change[int]
 ) -> None:
-    assert watching.take_event(Watching("5"), event) == (state, change)
+    assert state_machine.take_event(Watching("5"), event) == (state, change)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_each_event_moves_the_version_and_changes_one_object(
     ],
 )
 def test_an_interruption_loses_nothing_that_was_told(state: State[int], after: State[int]) -> None:
-    assert watching.interrupt(state) == after
+    assert state_machine.interrupt(state) == after
 
 
 def test_a_watch_opens_at_the_version_that_is_known() -> None:
-    assert watching.open_watch(Listed("5")) == Watching("5")
-    assert watching.expire() == Empty()
+    assert state_machine.open_watch(Listed("5")) == Watching("5")
+    assert state_machine.expire() == Empty()
 
 
 class Machine:
@@ -121,23 +121,23 @@ class Machine:
         try:
             self._ask(max_events)
         except GoneError:
-            self.state = watching.expire()
-        self.state = watching.interrupt(self.state)
+            self.state = state_machine.expire()
+        self.state = state_machine.interrupt(self.state)
 
     def _ask(self, max_events: int) -> None:
         match self.state:
             case Empty() | Gathering() as state:
-                token = watching.continue_token(state)
+                token = state_machine.continue_token(state)
                 data = json.dumps(self.history.list_page(self.limit, token)).encode()
                 page = decode_list(data, lambda item: decode_entry(item, decode_thing))
-                self.state, change = watching.take_page(state, page)
+                self.state, change = state_machine.take_page(state, page)
                 self._see(change)
             case Listed() | Watching() as state:
-                told = watching.open_watch(state)
+                told = state_machine.open_watch(state)
                 for line in self.history.events_after(told.version)[:max_events]:
                     event = decode_event(json.dumps(line).encode(), decode_thing)
                     assert not isinstance(event, Refused)
-                    told, change = watching.take_event(told, event)
+                    told, change = state_machine.take_event(told, event)
                     self.state = told
                     self._see(change)
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from api_server import Server, a_client, in_turn, ok, refused, serving
 
-from trimtab.api.secrets import Secret
+from trimtab.api.kinds.secrets import Secret
 from trimtab.cluster.errors import ClusterError, ConflictError, ForbiddenError, InvalidError
-from trimtab.cluster.webhook_host import LiveWebhookHost
-from trimtab.core.registration import RegistrationSettings, plan_registration
+from trimtab.cluster.live.webhook_host import LiveWebhookHost
+from trimtab.core.webhook.registration import RegistrationSettings, plan_registration
 
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 WANTED = plan_registration(None, RegistrationSettings("https://127.0.0.1:1"), "bundle\n")

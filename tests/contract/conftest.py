@@ -10,7 +10,7 @@ from contract.stage import Play
 
 from rig import controlplane
 from rig.controlplane import ControlPlane, Part
-from trimtab.cluster import feeding
+from trimtab.cluster.watch import reflector
 
 
 @pytest.fixture(scope="session")
@@ -27,5 +27,5 @@ def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pla
     if request.param == "simulated":
         return simulated_world.play
     # Lists of a few dozen objects come in pages too.
-    monkeypatch.setattr(feeding, "PAGE_SIZE", 20)
+    monkeypatch.setattr(reflector, "PAGE_SIZE", 20)
     return partial(real_world.play, request.getfixturevalue("real_plane"))

@@ -12,12 +12,12 @@ from contract.real_manifests import Json
 from relay import LOOPBACK
 
 from rig.controlplane import ControlPlane
-from trimtab.cluster import paths
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import MERGE_PATCH, Client, ClientSettings
+from trimtab.cluster.auth.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import MERGE_PATCH, Client, ClientSettings
+from trimtab.cluster.http.rate_limit import RequestBudget
 
 CLOCK = RealClock()
 PATIENCE_SECONDS = 60

@@ -13,12 +13,12 @@ from contract.stage import meanwhile
 from relay import LOOPBACK, Relay
 
 from rig.controlplane import ControlPlane
-from trimtab.cluster import paths
-from trimtab.cluster.adapter import LiveCluster
-from trimtab.cluster.client import JSON, Client
 from trimtab.cluster.errors import ApiError
-from trimtab.cluster.usage import MetricsApi
-from trimtab.cluster.webhook_host import LiveWebhookHost
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import JSON, Client
+from trimtab.cluster.live.cluster import LiveCluster
+from trimtab.cluster.live.webhook_host import LiveWebhookHost
+from trimtab.cluster.usage.metrics_api import MetricsApi
 
 _EVENTS = paths.collection("v1", "events", "default")
 _LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"

@@ -5,11 +5,11 @@ from typing import Any
 
 from contract.world import CUSTOM_KIND
 
-from trimtab.api.amounts import encode_amounts
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.nodes import Node
-from trimtab.core.pods import WorkloadName
-from trimtab.core.resources import Resources
+from trimtab.api.wire.quantities import encode_amounts
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.resources import Resources
 
 Json = dict[str, Any]
 

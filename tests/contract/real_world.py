@@ -28,21 +28,25 @@ from relay import LOOPBACK, relaying
 
 from rig import stages
 from rig.controlplane import ControlPlane, Part
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.checkpoints import Checkpoint, decode_checkpoint
-from trimtab.api.lists import decode_list
-from trimtab.cluster import paths, ports
-from trimtab.cluster.adapter import LiveCluster, Scope
-from trimtab.cluster.client import Client
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint
+from trimtab.api.wire.lists import decode_list
 from trimtab.cluster.errors import NotFoundError, Right
-from trimtab.cluster.sharing import decode_thrifty_pod
-from trimtab.cluster.usage import MetricsApi
-from trimtab.cluster.webhook_host import LiveWebhookHost
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.nodes import Node
-from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
-from trimtab.core.resources import Resources
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.live.webhook_host import LiveWebhookHost
+from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.cluster.watch.interning import decode_thrifty_pod
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.model.resources import Resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trimtab.cluster import ports
 
 _CRDS = Path(__file__).parents[2] / "deploy/crds.yaml"
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

@@ -11,25 +11,27 @@ from contract.stage import Scenario
 from contract.world import CUSTOM_KIND, Link
 from makers import MIB, amounts
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.decoding import DecodeError
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.lists import Unreadable
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.errors import ApiError, Right
 from trimtab.cluster.ports import Clock, UsageSource
-from trimtab.core import nodes
-from trimtab.core.autoscalers import Autoscaler, TargetReference
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
-from trimtab.core.resources import Resources
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation import refusals
-from trimtab.simulation.access import SimulatedCluster
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.kubelet import KubeletSettings
-from trimtab.simulation.lines import Disturbance, Line, Trouble
-from trimtab.simulation.loads import Load, Wave
-from trimtab.simulation.objects import (
+from trimtab.core.model import nodes
+from trimtab.core.model.autoscalers import Autoscaler, TargetReference
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.model.resources import Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.api_server import requests as refusals
+from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.port import SimulatedCluster
+from trimtab.simulation.api_server.requests import WRITES
+from trimtab.simulation.api_server.webhook_host import SimulatedWebhookHost
+from trimtab.simulation.nodes.kubelet import KubeletSettings
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.loads import Load, Wave
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     HorizontalScaler,
@@ -41,9 +43,7 @@ from trimtab.simulation.objects import (
     RestartPolicy,
     WorkloadObject,
 )
-from trimtab.simulation.requests import WRITES
-from trimtab.simulation.virtual_time import run_virtually
-from trimtab.simulation.webhook_host import SimulatedWebhookHost
+from trimtab.simulation.world.virtual_time import run_virtually
 
 API_VERSIONS = {"CronJob": "batch/v1", "Job": "batch/v1", CUSTOM_KIND[1]: CUSTOM_KIND[0]}
 SHORT = timedelta(milliseconds=100)

@@ -8,9 +8,9 @@ from datetime import timedelta
 from contract.stage import eventually, in_every_world, meanwhile
 from contract.world import Link, World
 
-from trimtab.api.leases import Lease
-from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import RivalError
+from trimtab.cluster.live.leader_election import ElectionSettings, Elector
 
 SHORT = timedelta(milliseconds=5)
 SPANS = {

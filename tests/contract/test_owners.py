@@ -7,8 +7,8 @@ from contract.stage import eventually, in_every_world
 from contract.world import CUSTOM_KIND, Link, World
 from msgspec import structs
 
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.workloads import Workload
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.workloads import Workload
 
 API_VERSIONS = {"CronJob": "batch/v1", "Job": "batch/v1", CUSTOM_KIND[1]: CUSTOM_KIND[0]}
 

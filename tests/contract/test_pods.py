@@ -9,8 +9,8 @@ from contract.world import Link, World
 from makers import MIB, amounts
 
 from trimtab.cluster.errors import BudgetError, ConflictError, InvalidError, NotFoundError
-from trimtab.core.operations import Add, Remove
-from trimtab.core.pods import Pod, PodPhase, ResizeState
+from trimtab.core.model.json_patch import Add, Remove
+from trimtab.core.model.pods import Pod, PodPhase, ResizeState
 
 MORE_CPU = (Add("/spec/containers/0/resources/requests/cpu", "250m"),)
 ANNOTATED = (Add("/metadata/annotations", {"vpaInPlaceUpdated": "true"}),)

@@ -11,20 +11,20 @@ from contract.test_views import Disturbance, every_disturbance
 from contract.world import Link, World
 from makers import MIB, NOW, amounts
 
-from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
-from trimtab.api.events import Event, about_pod
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.leases import Lease
-from trimtab.api.metrics import UsageColumns
+from trimtab.api.kinds.checkpoints import FINGERPRINT, Checkpoint
+from trimtab.api.kinds.events import Event, about_pod
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.errors import ConflictError, NotFoundError
-from trimtab.core.autoscalers import (
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
     Condition,
     ContainerRecommendation,
 )
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.model.pods import Pod, WorkloadName
 
 RECOMMENDATION = (ContainerRecommendation("app", amounts(250, 512 * MIB)),)
 CONDITIONS = (Condition("RecommendationProvided", "True", last_transition_time=NOW),)

@@ -8,9 +8,9 @@ from contract.stage import eventually, in_every_world
 from contract.world import Link, World
 from makers import NOW
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.events import Event, about_pod
-from trimtab.api.leases import Lease
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.events import Event, about_pod
+from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import (
     ApiError,
     ForbiddenError,
@@ -19,10 +19,10 @@ from trimtab.cluster.errors import (
     UnreachableError,
 )
 from trimtab.cluster.ports import Cluster
-from trimtab.core.autoscalers import Autoscaler, Condition
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.operations import Add
-from trimtab.core.pods import Pod
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import Autoscaler, Condition
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.pods import Pod
 
 Act = Callable[[World, Cluster], Awaitable[object]]
 

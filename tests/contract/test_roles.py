@@ -6,7 +6,7 @@ from datetime import timedelta
 from contract.stage import eventually, in_every_world
 from contract.world import Link, World
 
-from trimtab.api.leases import Lease
+from trimtab.api.kinds.leases import Lease
 from trimtab.core.roles import Role
 
 ROLE = Role()

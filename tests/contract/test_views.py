@@ -9,16 +9,15 @@ import pytest
 from contract.stage import eventually, in_every_world, meanwhile
 from contract.world import Link, World
 
-from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError, UnreachableError
-from trimtab.core.annotations import PAUSED
-from trimtab.core.autoscalers import Held
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.nodes import Node, Taint
-from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.quotas import Claim, Side
-from trimtab.core.resources import Resource
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import Held
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.nodes import Node, Taint
+from trimtab.core.model.pods import PAUSED, Pod, WorkloadName
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Side
 
 SHORT = timedelta(milliseconds=5)
 SECOND = timedelta(seconds=1)

@@ -6,9 +6,9 @@ import pytest
 from contract.stage import in_every_world
 from contract.world import World
 
-from trimtab.api.secrets import Secret
+from trimtab.api.kinds.secrets import Secret
 from trimtab.cluster.errors import ConflictError
-from trimtab.core.registration import (
+from trimtab.core.webhook.registration import (
     MAIN,
     Registration,
     RegistrationSettings,

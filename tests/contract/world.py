@@ -10,14 +10,14 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Protocol
 
-from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.cluster.errors import Right
 from trimtab.cluster.ports import Clock, Cluster, RoleCluster, UsageSource, WebhookHost
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.nodes import Node
-from trimtab.core.pods import Pod, ResizeState, WorkloadName
-from trimtab.core.resources import Resources
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import Pod, ResizeState, WorkloadName
+from trimtab.core.model.resources import Resources
 
 CUSTOM_KIND = ("example.com/v1", "Rollout")
 """A kind that nobody here knows, and that can be scaled."""

@@ -7,10 +7,10 @@ import pytest
 from makers import MIB, a_container, an_autoscaler
 from usage_makers import BEGIN, DAY, World
 
-from trimtab.core.aggregates import UsageSettings, expendable, from_seconds, to_seconds
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.resources import Resource
-from trimtab.core.settings_errors import SettingsError
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.usage.aggregates import UsageSettings, expendable, from_seconds, to_seconds
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,23 @@ from drawn import autoscaler, limit_ranges, pod
 from hypothesis import given
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerMode,
     ContainerPolicy,
     ControlledValues,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.notes import Note, NoteKind
-from trimtab.core.pods import Pod
-from trimtab.core.resources import Resource
+from trimtab.core.model.cap_notes import Note, NoteKind
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.container_resources import (
+    Allotment,
+    controls_limits,
+    is_off,
+    recommended_for_pod,
+)
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 ADVICE = a_recommendation(target=amounts(500, 512 * MIB))

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.arena import NARROW_WIDTHS, Arena, room_for
-from trimtab.core.buckets import Buckets, Ints
+from trimtab.core.histogram.buckets import Buckets, Ints
+from trimtab.core.histogram.window_storage import NARROW_WIDTHS, Arena, room_for
 
 COUNT = 176
 

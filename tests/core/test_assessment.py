@@ -15,8 +15,9 @@ from makers import (
     minutes,
 )
 
-from trimtab.core.assessment import Candidate, Context, PlanSettings, assess
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.guards.disruption_budgets import Standing, count_groups
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     Condition,
@@ -27,15 +28,14 @@ from trimtab.core.autoscalers import (
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.disruption import Standing, count_groups
-from trimtab.core.gates import FeatureGates
-from trimtab.core.holds import HoldReason
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Hold
-from trimtab.core.pods import Allocation, Container, Pod, Termination, WorkloadName
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.settings_errors import SettingsError
-from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Container, Pod, Termination, WorkloadName
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.updates.candidates import Candidate, Context, PlanSettings, assess
+from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 WEB = WorkloadName("default", "Deployment", "web")
 REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.batches import Batch, SampleError, make_batch
-from trimtab.core.buckets import CPU_BUCKETS
+from trimtab.core.histogram.bank import Batch, SampleError, make_batch
+from trimtab.core.histogram.buckets import CPU_BUCKETS
 
 NOON = 1_767_268_800.0
 

@@ -8,8 +8,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, NOW, a_pod, amounts, an_autoscaler, hours, minutes
 
-from trimtab.core.autoscalers import Autoscaler, BoostType, ContainerPolicy, CpuBoost
-from trimtab.core.boost import (
+from trimtab.core.model.autoscalers import Autoscaler, BoostType, ContainerPolicy, CpuBoost
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limits import proportional_limits
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.sizing.startup_boost import (
     BoostError,
     BoostSpan,
     annotation_name,
@@ -26,10 +30,6 @@ from trimtab.core.boost import (
     parse_original,
     span_boost,
 )
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limits import proportional_limits
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
 
 FACTOR, QUANTITY = BoostType.FACTOR, BoostType.QUANTITY
 GATES = FeatureGates()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from msgspec import structs
 
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
     ContainerMode,
@@ -20,16 +19,16 @@ from trimtab.core.autoscalers import (
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name, before_boost, format_original
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.patch import size_pod
-from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
-from trimtab.core.qos import qos_class
-from trimtab.core.quotas import Claim, Quota, Scope, Side
-from trimtab.core.resources import Resource
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.limits import qos_class
+from trimtab.core.model.pods import UPDATES, Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+from trimtab.core.sizing.startup_boost import annotation_name, before_boost, format_original
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 ON, OFF = FeatureGates(), FeatureGates(cpu_startup_boost=False)
 TRIPLE = CpuBoost(factor=3)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
 
 SCHEMES = pytest.mark.parametrize(
     "scheme", [pytest.param(CPU_BUCKETS, id="cpu"), pytest.param(MEMORY_BUCKETS, id="memory")]

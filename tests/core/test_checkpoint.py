@@ -6,16 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trimtab.core import checkpoint
-from trimtab.core.buckets import CPU_BUCKETS
-from trimtab.core.checkpoint import (
+from trimtab.core.histogram import checkpoint
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS
+from trimtab.core.histogram.checkpoint import (
     AggregateCheckpoint,
     CheckpointError,
     CheckpointFault,
     HistogramCheckpoint,
 )
-from trimtab.core.decay import ZERO_TIME
-from trimtab.core.histogram import HistogramBank
+from trimtab.core.histogram.decay import ZERO_TIME
 
 MIDNIGHT = datetime(2026, 8, 23, tzinfo=UTC)
 

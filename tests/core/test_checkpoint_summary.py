@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW
 
-from trimtab.core.buckets import MEMORY_BUCKETS
-from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError, HistogramCheckpoint
-from trimtab.core.checkpoint_summary import PERCENTILES, summarize
-from trimtab.core.resources import Resource
+from trimtab.core.histogram.buckets import MEMORY_BUCKETS
+from trimtab.core.histogram.checkpoint import (
+    AggregateCheckpoint,
+    CheckpointError,
+    HistogramCheckpoint,
+)
+from trimtab.core.histogram.checkpoint_summary import PERCENTILES, summarize
+from trimtab.core.model.resources import Resource
 
 STORED = AggregateCheckpoint(
     cpu_histogram=HistogramCheckpoint(NOW, {0: 5_000, 10: 5_000}, 2.0),

@@ -7,13 +7,13 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from plan_makers import planned, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, ControlledValues, UpdateMode
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.outcomes import Resize
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.changes.outcomes import Resize
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, ControlledValues, UpdateMode
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.updates.candidates import PlanSettings
 
 BEYOND = a_recommendation(
     target=amounts(2000, 2000 * MIB),

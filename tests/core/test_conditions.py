@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
-from trimtab.core.conditions import (
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
+from trimtab.core.model.hpa import Claim
+from trimtab.core.model.matching import Conflict
+from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.resources import Resource
+from trimtab.core.recommendation.conditions import (
     ConditionReason,
     ConditionType,
     Findings,
@@ -16,10 +20,6 @@ from trimtab.core.conditions import (
     UnsupportedReason,
     renew_conditions,
 )
-from trimtab.core.horizontal import Claim
-from trimtab.core.matching import Conflict
-from trimtab.core.recommendation import Recommendation
-from trimtab.core.resources import Resource
 
 SOMETHING = Recommendation((a_recommendation(target=amounts(100)),))
 NOTHING = Recommendation()

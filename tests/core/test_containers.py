@@ -1,7 +1,7 @@
 import numpy as np
 
-from trimtab.core.containers import Containers
-from trimtab.core.peaks import Windows
+from trimtab.core.histogram.memory_peaks import Windows
+from trimtab.core.usage.containers import Containers
 
 
 def a_window(end: float, usage: float = 0.0, oom: float = 0.0) -> Windows:

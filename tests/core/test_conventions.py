@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.core.conventions import (
+from trimtab.core.usage.prometheus_labels import (
     KNOWN,
     KNOWN_POD_LABELS,
     ORIGINAL,

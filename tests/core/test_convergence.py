@@ -18,9 +18,9 @@ from makers import (
 )
 from plan_makers import WEB
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.boost import annotation_name
-from trimtab.core.convergence import (
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Evict, Resize
+from trimtab.core.guards.convergence import (
     Expectation,
     Fulfilled,
     Missed,
@@ -32,13 +32,13 @@ from trimtab.core.convergence import (
     review,
     shows,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.misses import count_miss, is_forgiven
-from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
-from trimtab.core.outcomes import Evict, Resize
-from trimtab.core.pods import PUT_OFF, Allocation, Pod, ResizeState
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.urgency import Change
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.cap_notes import ContainerUpdate, Note, NoteKind, format_updates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import PUT_OFF, Allocation, Pod, ResizeState
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.core.updates.failed_changes import count_miss, is_forgiven
 
 NAME = AutoscalerName("default", "web")
 WANTED = {"app": Allocation(amounts(500, 500 * MIB))}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.crowding import find_longest_awaited
+from trimtab.core.webhook.load_shedding import find_longest_awaited
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ import pytest
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from msgspec import structs
 
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.daemon_sets import list_daemons
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import Daemon, DaemonSize
-from trimtab.core.placement import Placement
-from trimtab.core.pods import Container, Pod, WorkloadName
-from trimtab.core.resources import Resources
-from trimtab.core.workloads import Workload
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.nodes import Placement
+from trimtab.core.model.pods import Container, Pod, WorkloadName
+from trimtab.core.model.resources import Resources
+from trimtab.core.model.workloads import Workload
+from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.sizing.node_capacity import Daemon, DaemonSize
 
 AGENT = WorkloadName("default", "DaemonSet", "agent")
 HAS = a_container(requests=amounts(100, 100 * MIB))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.decay import LAST_TIME, ZERO_TIME, Decay, _power_of_two
+from trimtab.core.histogram.decay import LAST_TIME, ZERO_TIME, Decay, _power_of_two
 
 DAY = timedelta(days=1)
 DAY_SECONDS = 86400.0

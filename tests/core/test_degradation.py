@@ -3,8 +3,7 @@ from datetime import datetime, timedelta
 import pytest
 from makers import NOW, minutes
 
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition
-from trimtab.core.degradation import (
+from trimtab.core.guards.degradation import (
     STOPPED,
     ChangedWorkload,
     Degradation,
@@ -13,6 +12,7 @@ from trimtab.core.degradation import (
     restored,
     review,
 )
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
 
 ONE = AutoscalerName("default", "web")
 RECORD = ChangedWorkload(ONE, 1, 4, NOW)

@@ -4,15 +4,15 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import WEB, planned, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict
-from trimtab.core.pods import OwnerReference, Pod, Termination, WorkloadName
-from trimtab.core.resizing import DeniedAttempt, ResizeMemory
-from trimtab.core.resources import Resource
-from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.changes.outcomes import Evict
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import OwnerReference, Pod, Termination, WorkloadName
+from trimtab.core.model.resources import Resource
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import DeniedAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 EVICTING = [UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY]
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))

@@ -3,14 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.diagnosis import (
-    Finding,
-    Severity,
-    Unseen,
-    conclude,
-    seen,
-    unknown,
-)
+from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, conclude, seen, unknown
 
 
 def test_a_check_that_finds_nothing_says_that_all_is_well() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from makers import NOW
 
-from trimtab.core.diagnosis import Severity, Unseen
-from trimtab.core.diagnosis_admission import (
+from trimtab.core.diagnosis.findings import Severity, Unseen
+from trimtab.core.diagnosis.webhook import (
     Certificate,
     CertificateFacts,
     Mutator,
@@ -19,7 +19,7 @@ from trimtab.core.diagnosis_admission import (
     check_webhook,
     list_trial_namespaces,
 )
-from trimtab.core.registration import (
+from trimtab.core.webhook.registration import (
     Registration,
     RegistrationSettings,
     ServiceAddress,

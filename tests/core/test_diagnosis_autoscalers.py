@@ -5,10 +5,7 @@ from datetime import timedelta
 import pytest
 from makers import NOW, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
-from trimtab.core.conditions import Unsupported, UnsupportedReason
-from trimtab.core.diagnosis import Severity
-from trimtab.core.diagnosis_autoscalers import (
+from trimtab.core.diagnosis.autoscalers import (
     AutoscalerFacts,
     Governed,
     Hidden,
@@ -18,10 +15,13 @@ from trimtab.core.diagnosis_autoscalers import (
     check_targets,
     gather,
 )
-from trimtab.core.matching import Conflict
-from trimtab.core.pods import WorkloadName
-from trimtab.core.selectors import Selector, equality
-from trimtab.core.workloads import Workload
+from trimtab.core.diagnosis.findings import Severity
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
+from trimtab.core.model.matching import Conflict
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.workloads import Workload
+from trimtab.core.recommendation.conditions import Unsupported, UnsupportedReason
 
 NOTE, WARNING, PROBLEM = Severity.NOTE, Severity.WARNING, Severity.PROBLEM
 

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import (
+from trimtab.core.diagnosis.autoscalers import Governed
+from trimtab.core.diagnosis.bounds import Bounds, check_bounds, check_horizontal
+from trimtab.core.diagnosis.findings import Severity
+from trimtab.core.model.autoscalers import (
     Condition,
     ContainerMode,
     ContainerPolicy,
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.diagnosis import Severity
-from trimtab.core.diagnosis_autoscalers import Governed
-from trimtab.core.diagnosis_bounds import Bounds, check_bounds, check_horizontal
-from trimtab.core.horizontal import Horizontal
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import Resource
+from trimtab.core.model.hpa import Horizontal
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Side
 
 NOTE, WARNING, PROBLEM = Severity.NOTE, Severity.WARNING, Severity.PROBLEM
 

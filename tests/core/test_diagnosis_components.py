@@ -6,8 +6,7 @@ from datetime import timedelta
 import pytest
 from makers import NOW
 
-from trimtab.core.diagnosis import Severity, Unseen
-from trimtab.core.diagnosis_components import (
+from trimtab.core.diagnosis.components import (
     Component,
     HeldLease,
     Installed,
@@ -17,6 +16,7 @@ from trimtab.core.diagnosis_components import (
     check_other_installations,
     is_held,
 )
+from trimtab.core.diagnosis.findings import Severity, Unseen
 
 OK, NOTE, UNKNOWN = Severity.OK, Severity.NOTE, Severity.UNKNOWN
 WARNING, PROBLEM = Severity.WARNING, Severity.PROBLEM

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 from makers import NOW
 
-from trimtab.core.diagnosis import Finding, Severity, Unseen
-from trimtab.core.diagnosis_server import (
+from trimtab.core.diagnosis.api_server import (
     ClockFacts,
     Definition,
     Rights,
@@ -16,7 +15,8 @@ from trimtab.core.diagnosis_server import (
     check_rights,
     check_server,
 )
-from trimtab.core.spans import brief
+from trimtab.core.diagnosis.findings import Finding, Severity, Unseen
+from trimtab.core.model.durations import brief
 
 OK, NOTE, UNKNOWN = Severity.OK, Severity.NOTE, Severity.UNKNOWN
 WARNING, PROBLEM = Severity.WARNING, Severity.PROBLEM

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 from makers import NOW
 
-from trimtab.core.diagnosis import Severity
-from trimtab.core.diagnosis_usage import (
+from trimtab.core.diagnosis.findings import Severity
+from trimtab.core.diagnosis.usage import (
     HistoryFacts,
     PodName,
     UsageFacts,

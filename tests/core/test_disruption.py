@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, a_pod, an_autoscaler
 
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.disruption import (
+from trimtab.core.guards.disruption_budgets import (
     DisruptionSettings,
     ReplicaGroup,
     Standing,
@@ -15,9 +14,10 @@ from trimtab.core.disruption import (
     owner_of,
     standing,
 )
-from trimtab.core.holds import HoldReason
-from trimtab.core.pods import OwnerReference, Pod, PodPhase, WorkloadName
-from trimtab.core.settings_errors import SettingsError
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.model.validation import SettingsError
 
 REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")
 

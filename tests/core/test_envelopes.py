@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import UP, boosted, boosting, by_pod, planned, several, snapshot_of, told
 
-from trimtab.core.allocations import Allotment
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.envelopes import find_misfits
-from trimtab.core.gates import FeatureGates
-from trimtab.core.outcomes import Resize, Unboost
-from trimtab.core.patch import size_pod
-from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
-from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.changes.outcomes import Resize, Unboost
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing.container_resources import Allotment
+from trimtab.core.sizing.pod_level_resources import find_misfits
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 SIDECAR = ContainerKind.SIDECAR
 

@@ -7,9 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from makers import MIB
 
-from trimtab.core import buckets, estimates
-from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
-from trimtab.core.resources import Resource
+from trimtab.core.histogram import buckets
+from trimtab.core.model.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.core.model.resources import Resource
+from trimtab.core.recommendation import estimators
 
 CLOSE = pytest.approx
 ENDLESS = float("inf")
@@ -18,13 +19,13 @@ ONE_DAY = timedelta(days=1)
 
 def confidence_of(minutes: float, count: int, interval: timedelta = ONE_DAY) -> float:
     first, last = np.array([1000.0]), np.array([1000.0 + 60 * minutes])
-    (found,) = estimates.confidence(first, last, np.array([count]), interval)
+    (found,) = estimators.confidence(first, last, np.array([count]), interval)
     return float(found)
 
 
 def estimate_one(percentiles: list[float], confidence: float, floor: int = 0) -> list[int]:
     rows = np.array([percentiles], np.float64)
-    found = estimates.estimate(rows, np.array([confidence]), np.array([floor]), 0.15).floored
+    found = estimators.estimate(rows, np.array([confidence]), np.array([floor]), 0.15).floored
     return [int(amount) for amount in found[0]]
 
 
@@ -49,7 +50,7 @@ def test_a_history_without_times_has_no_confidence() -> None:
     first = np.array([ENDLESS, ENDLESS, 100.0])
     last = np.array([-ENDLESS, 100.0, -ENDLESS])
 
-    found = estimates.confidence(first, last, np.array([0, 10, 10]), ONE_DAY)
+    found = estimators.confidence(first, last, np.array([0, 10, 10]), ONE_DAY)
     assert found.tolist() == [0, 0, 0]
 
 
@@ -106,11 +107,11 @@ def test_every_step_cuts_towards_zero() -> None:
     ],
 )
 def test_the_floor_is_split_evenly_and_cut(count: int, expected: int) -> None:
-    assert estimates.split_floor(25, np.array([count])).tolist() == [expected]
+    assert estimators.split_floor(25, np.array([count])).tolist() == [expected]
 
 
 def test_the_memory_floor_is_split_like_the_cpu_floor() -> None:
-    split = estimates.split_floor(250 * MIB, np.array([1, 2, 3]))
+    split = estimators.split_floor(250 * MIB, np.array([1, 2, 3]))
 
     assert split.tolist() == [262144000, 131072000, 87381333]
 
@@ -128,7 +129,7 @@ def test_the_memory_floor_is_split_like_the_cpu_floor() -> None:
 def test_amounts_are_rounded_up_to_a_multiple(multiple: int, expected: list[int]) -> None:
     given_amounts = np.array([0, 1, 999, 1000, 1001])
 
-    assert estimates.round_up(given_amounts, multiple).tolist() == expected
+    assert estimators.round_up(given_amounts, multiple).tolist() == expected
 
 
 def test_each_resource_is_rounded_by_its_own_multiple() -> None:
@@ -136,18 +137,18 @@ def test_each_resource_is_rounded_by_its_own_multiple() -> None:
         cpu=ResourceSettings(25, rounding=50), memory=ResourceSettings(MIB, rounding=MIB)
     )
 
-    assert estimates.finish(Resource.CPU, np.array([[51]]), settings).tolist() == [[100]]
-    assert estimates.finish(Resource.MEMORY, np.array([[51]]), settings).tolist() == [[MIB]]
+    assert estimators.finish(Resource.CPU, np.array([[51]]), settings).tolist() == [[100]]
+    assert estimators.finish(Resource.MEMORY, np.array([[51]]), settings).tolist() == [[MIB]]
 
 
 def test_humanized_memory_is_brought_to_two_decimals() -> None:
     settings = RecommendationSettings(humanize_memory=True)
     given_amounts = np.array([[1168723596, 500]])
 
-    assert estimates.finish(Resource.MEMORY, given_amounts, settings).tolist() == [
+    assert estimators.finish(Resource.MEMORY, given_amounts, settings).tolist() == [
         [1170378589, 500]
     ]
-    assert estimates.finish(Resource.CPU, given_amounts, settings) is given_amounts
+    assert estimators.finish(Resource.CPU, given_amounts, settings) is given_amounts
 
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)
@@ -161,7 +162,7 @@ def test_f28_estimates_are_whole_bounded_and_never_below_the_floor(
     table = np.array(given_rows, np.float64)
     floors = table[:, 4].astype(np.int64)
 
-    found = estimates.estimate(table[:, :3], table[:, 3], floors, margin).floored
+    found = estimators.estimate(table[:, :3], table[:, 3], floors, margin).floored
 
     assert (found >= floors[:, np.newaxis]).all()
     assert (found <= max(buckets.MOST, floors.max())).all()
@@ -183,7 +184,7 @@ def test_the_target_lies_between_its_bounds(
 
 @pytest.mark.parametrize("confidence", [0.0, 5e-324, 1e-200, 1.0, 1e300])
 def test_no_confidence_is_too_little_or_too_much_for_factors(confidence: float) -> None:
-    ((target, lower, upper),) = estimates.confidence_factors(np.array([confidence]))
+    ((target, lower, upper),) = estimators.confidence_factors(np.array([confidence]))
 
     assert target == 1
     assert 0 <= lower <= 1 <= upper
@@ -194,7 +195,7 @@ def test_no_confidence_is_too_little_or_too_much_for_factors(confidence: float) 
 def test_f28_confidence_is_never_negative_nor_undefined(
     first: float, last: float, count: int
 ) -> None:
-    (found,) = estimates.confidence(
+    (found,) = estimators.confidence(
         np.array([first]), np.array([last]), np.array([max(count, 0)]), ONE_DAY
     )
 

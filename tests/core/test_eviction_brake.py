@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, a_pod
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.convergence import Expectation
-from trimtab.core.eviction_brake import (
+from trimtab.core.guards.convergence import Expectation
+from trimtab.core.guards.eviction_brake import (
     LACKS_AFTER,
     NO_BRAKE,
     NO_DOUBT,
@@ -22,7 +21,8 @@ from trimtab.core.eviction_brake import (
     newest_successor,
     renew_doubt,
 )
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 
 SECOND = timedelta(seconds=1)
 AGO = NOW - LACKS_AFTER

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from makers import MIB, amounts, an_autoscaler
 from usage_makers import DAY, World, a_day_of_usage
 
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
-from trimtab.core.explanation import (
+from trimtab.core.explain.recommendation import (
     Absence,
     ContainerWorking,
     Number,
@@ -19,9 +18,10 @@ from trimtab.core.explanation import (
     explain_containers,
     with_kept,
 )
-from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
-from trimtab.core.resources import Resource
-from trimtab.core.working import StepKind
+from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
+from trimtab.core.model.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.core.model.resources import Resource
+from trimtab.core.recommendation.steps import StepKind
 
 SETTINGS = [
     RecommendationSettings(),

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import DAY, WEB, World, a_selector, moment
 
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.containers import PodName
-from trimtab.core.folding import fold_idle
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.saving import encode_checkpoints
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.usage.checkpoints import encode_checkpoints
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.retention import fold_idle
 
 HOUR = 60
 

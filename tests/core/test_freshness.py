@@ -1,8 +1,8 @@
 from makers import an_autoscaler, minutes
 from usage_makers import WEB, World, a_selector, moment
 
-from trimtab.core.containers import PodName
-from trimtab.core.freshness import find_stale
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.retention import find_stale
 
 LIMIT = minutes(5)
 

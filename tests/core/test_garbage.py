@@ -3,9 +3,9 @@ from datetime import timedelta
 from makers import MIB, an_autoscaler
 from usage_makers import DAY, World, moment
 
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.containers import PodName
-from trimtab.core.garbage import Garbage, collect_garbage
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.retention import Garbage, collect_garbage
 
 WEB_0 = PodName("default", "web-0")
 NOTHING = Garbage()

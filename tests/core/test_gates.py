@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core import gates
-from trimtab.core.gates import FeatureGates, GateError
+from trimtab.core.model import feature_gates
+from trimtab.core.model.feature_gates import FeatureGates, GateError
 
 NAMES = ("CPUStartupBoost", "InPlace", "PerVPAConfig", "PodSelector", "UpscaleOnly")
 FIELDS = tuple(field.name for field in fields(FeatureGates))
@@ -38,7 +38,7 @@ ALL_OFF = FeatureGates(**dict.fromkeys(FIELDS, False))
     ],
 )
 def test_gates_are_read_from_a_list_of_switches(text: str, expected: FeatureGates) -> None:
-    found, warnings = gates.parse(text)
+    found, warnings = feature_gates.parse(text)
 
     assert found == expected
     assert warnings == []
@@ -46,7 +46,7 @@ def test_gates_are_read_from_a_list_of_switches(text: str, expected: FeatureGate
 
 @pytest.mark.parametrize("name", ["InPlaceOrRecreate", "NativeSidecar", "inplace"])
 def test_f46_an_unknown_or_retired_gate_is_a_warning_that_names_it(name: str) -> None:
-    found, warnings = gates.parse(f"{name}=true,InPlace=false")
+    found, warnings = feature_gates.parse(f"{name}=true,InPlace=false")
 
     assert found == FeatureGates(in_place=False)
     assert len(warnings) == 1
@@ -58,7 +58,7 @@ def test_f46_an_unknown_or_retired_gate_is_a_warning_that_names_it(name: str) ->
 )
 def test_what_is_not_a_switch_is_an_error_that_shows_it(text: str) -> None:
     with pytest.raises(GateError) as caught:
-        gates.parse(f"PodSelector=true,{text}")
+        feature_gates.parse(f"PodSelector=true,{text}")
 
     assert repr(text) in str(caught.value)
 
@@ -67,7 +67,7 @@ def test_what_is_not_a_switch_is_an_error_that_shows_it(text: str) -> None:
 def test_exactly_the_named_gates_take_the_given_switch(switches: dict[str, bool]) -> None:
     text = ",".join(f"{name}={str(switch).lower()}" for name, switch in switches.items())
 
-    found, _ = gates.parse(text)
+    found, _ = feature_gates.parse(text)
 
     expected = dict.fromkeys(NAMES, True) | switches
     assert dict(zip(NAMES, (getattr(found, field) for field in FIELDS), strict=True)) == expected

@@ -10,9 +10,11 @@ from hypothesis import given
 from makers import MIB, NOW, a_container, a_recommendation, amounts, an_autoscaler, hours, minutes
 from plan_makers import DOWN, REPLICA_SET, UP, WEB, boosted, boosting, several, snapshot_of
 
-from trimtab.core.annotations import PAUSED
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict, Hold, Resize, Unboost
+from trimtab.core.explain.pod_checks import PodExplanation, act_of, explain_pod, view_plan
+from trimtab.core.explain.update_checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
+from trimtab.core.guards.eviction_brake import Lack, find_brake
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     Condition,
@@ -21,17 +23,14 @@ from trimtab.core.autoscalers import (
     Held,
     UpdateMode,
 )
-from trimtab.core.checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
-from trimtab.core.eviction_brake import Lack, find_brake
-from trimtab.core.hearing import PodExplanation, act_of, explain_pod, view_plan
-from trimtab.core.holds import HoldReason
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict, Hold, Resize, Unboost
-from trimtab.core.pods import Allocation, ResizeState, Termination
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resizing import Action, InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import PAUSED, Allocation, ResizeState, Termination
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import Action, InfeasibleAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 SETTINGS = PlanSettings(max_unproven=3)
 INSIDE = replace(UP, lower_bound=amounts(50, 50 * MIB), upper_bound=amounts(900, 900 * MIB))

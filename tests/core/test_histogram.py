@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from trimtab.core.batches import SampleError
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
-from trimtab.core.checkpoint import HistogramCheckpoint
-from trimtab.core.histogram import HistogramBank
+from trimtab.core.histogram.bank import HistogramBank, SampleError
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
+from trimtab.core.histogram.checkpoint import HistogramCheckpoint
 
 DAY = 86400.0
 QUANTILES = (0.5, 0.9, 0.95)

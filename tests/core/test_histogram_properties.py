@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_histogram import PlainHistogram
 
-from trimtab.core.buckets import CPU_BUCKETS
-from trimtab.core.histogram import HistogramBank
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS
 
 DAY = timedelta(days=1)
 MIDNIGHT = datetime(2026, 8, 1, tzinfo=UTC).timestamp()

@@ -23,30 +23,23 @@ from plan_makers import (
     told,
 )
 
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict, Resize, Unboost
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerRecommendation,
     Held,
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.boost import BoostError
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import (
-    Claim,
-    Horizontal,
-    Marking,
-    Scaling,
-    find_claims,
-    scaling_among,
-)
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict, Resize, Unboost
-from trimtab.core.patch import admission_patch
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.policy import cap_for_pod
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.workloads import Workload
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import Claim, Horizontal, Marking, Scaling, find_claims, scaling_among
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.model.workloads import Workload
+from trimtab.core.sizing.admission_patch import admission_patch
+from trimtab.core.sizing.capping import cap_for_pod
+from trimtab.core.sizing.startup_boost import BoostError
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 BOTH_HELD = frozenset({Held(CPU), Held(MEMORY)})

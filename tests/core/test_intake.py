@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import BEGIN, DAY, LATER, World, a_selector, moment, samples
 
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.intake import MOST_BYTES, MOST_MILLICORES, Intake, Samples
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.core.usage.samples import MOST_BYTES, MOST_MILLICORES, Intake, Samples
 
 ENDLESS = float("inf")
 NOT_A_NUMBER = float("nan")

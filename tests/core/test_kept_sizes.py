@@ -8,14 +8,14 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import WEB, planned, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict, Outcome, Resize
-from trimtab.core.pods import Allocation, Container, Pod, Termination
-from trimtab.core.resources import Resource
-from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.core.changes.outcomes import Evict, Outcome, Resize
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Container, Pod, Termination
+from trimtab.core.model.resources import Resource
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 HAS = amounts(511, 500 * MIB)
 AS_IT_IS = a_recommendation(

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW
 
-from trimtab.core.keyring import (
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.webhook.keyring import (
     Authority,
     KeepKeyring,
     Keyring,
@@ -31,7 +32,6 @@ from trimtab.core.keyring import (
     with_authority,
     with_shown,
 )
-from trimtab.core.settings_errors import SettingsError
 
 LIVES = Lives()
 LAG = LIVES.trust_delay - timedelta(seconds=1)

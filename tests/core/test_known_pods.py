@@ -7,14 +7,14 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import DOWN, SMALL, UP, WEB, several, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, Condition
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.plan import Planner
-from trimtab.core.pods import Termination
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import MemoryKey, PodMemory, Retry, Snapshot
-from trimtab.core.urgency import Thresholds
+from trimtab.core.changes.change import Thresholds
+from trimtab.core.model.autoscalers import Autoscaler, Condition
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Termination
+from trimtab.core.model.selectors import Selector
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan import Planner
+from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Retry, Snapshot
 
 A_MOMENT = timedelta(microseconds=1)
 SETTINGS = PlanSettings(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core import label_syntax
+from trimtab.core.model import selector_validation
 
 NAME_PATTERN = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 
@@ -19,7 +19,7 @@ NAME_PATTERN = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
     ],
 )
 def test_a_good_key_has_no_flaws(key: str) -> None:
-    assert label_syntax.key_flaws(key) == []
+    assert selector_validation.key_flaws(key) == []
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_good_key_has_no_flaws(key: str) -> None:
     ],
 )
 def test_each_flaw_of_a_key_is_told_in_order(key: str, openings: list[str]) -> None:
-    flaws = label_syntax.key_flaws(key)
+    flaws = selector_validation.key_flaws(key)
 
     assert len(flaws) == len(openings)
     assert all(flaw.startswith(start) for flaw, start in zip(flaws, openings, strict=True))
@@ -59,7 +59,7 @@ def test_each_flaw_of_a_key_is_told_in_order(key: str, openings: list[str]) -> N
 
 @pytest.mark.parametrize("value", ["", "a", "v1.2_3-x", "0", "A" * 63])
 def test_a_good_value_has_no_flaws(value: str) -> None:
-    assert label_syntax.value_flaws(value) == []
+    assert selector_validation.value_flaws(value) == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_good_value_has_no_flaws(value: str) -> None:
     ],
 )
 def test_each_flaw_of_a_value_is_told_in_order(value: str, openings: list[str]) -> None:
-    flaws = label_syntax.value_flaws(value)
+    flaws = selector_validation.value_flaws(value)
 
     assert len(flaws) == len(openings)
     assert all(flaw.startswith(start) for flaw, start in zip(flaws, openings, strict=True))
@@ -85,12 +85,12 @@ def test_each_flaw_of_a_value_is_told_in_order(value: str, openings: list[str]) 
 def test_whatever_follows_the_pattern_and_is_short_is_a_good_key_and_value(name: str) -> None:
     short = name[:62] + "z"
 
-    assert label_syntax.key_flaws(short) == []
-    assert label_syntax.value_flaws(short) == []
+    assert selector_validation.key_flaws(short) == []
+    assert selector_validation.value_flaws(short) == []
 
 
 @given(st.text())
 def test_any_text_is_judged_as_key_and_as_value(text: str) -> None:
-    is_name = bool(text) and not label_syntax.value_flaws(text)
+    is_name = bool(text) and not selector_validation.value_flaws(text)
 
-    assert is_name == ("/" not in text and not label_syntax.key_flaws(text))
+    assert is_name == ("/" not in text and not selector_validation.key_flaws(text))

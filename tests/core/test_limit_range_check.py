@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
 from plan_makers import planned, snapshot_of, told
 
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
     ContainerPolicy,
@@ -20,15 +20,14 @@ from trimtab.core.autoscalers import (
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_range_check import checked_items, with_defaults, would_refuse
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict
-from trimtab.core.patch import size_pod
-from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
-from trimtab.core.resources import Resource, Resources
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import UPDATES, Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.limit_range_check import checked_items, with_defaults, would_refuse
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 ON = FeatureGates()
 CONTAINER, POD, NODE = LimitRangeType

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, amounts
 
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.resources import BOTH, Resources
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
+from trimtab.core.model.resources import BOTH, Resources
 
 CONTAINER, POD = LimitRangeType.CONTAINER, LimitRangeType.POD
 

@@ -4,16 +4,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from makers import MIB, amounts
 
-from trimtab.core.limits import (
+from trimtab.core.model.cap_notes import Note, NoteKind
+from trimtab.core.model.limits import (
     ProportionalLimits,
     proportional_limit,
     proportional_limits,
     request_for_limit,
     scale,
 )
-from trimtab.core.notes import Note, NoteKind
-from trimtab.core.pods import Allocation
-from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 

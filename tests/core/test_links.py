@@ -3,10 +3,10 @@ from hypothesis import strategies as st
 from makers import an_autoscaler
 from usage_makers import a_selector
 
-from trimtab.core.aggregates import AggregateKey, LabelSet
-from trimtab.core.autoscalers import AutoscalerName, ContainerPolicy
-from trimtab.core.links import Learner, Links
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.model.autoscalers import AutoscalerName, ContainerPolicy
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.usage.aggregates import AggregateKey, LabelSet
+from trimtab.core.usage.selector_index import Learner, Links
 
 KEYS, VALUES = ["app", "role"], ["a", "b"]
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, an_autoscaler
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
     ContainerPolicy,
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.matching import (
+from trimtab.core.model.matching import (
     Conflict,
     ObservedAutoscaler,
     acts_on_new_pods,
@@ -23,8 +23,8 @@ from trimtab.core.matching import (
     index_by_workload,
     match_autoscalers,
 )
-from trimtab.core.pods import WorkloadName
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 
 WEB = WorkloadName("default", "Deployment", "web")
 EVERYTHING = Selector()

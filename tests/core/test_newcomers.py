@@ -7,19 +7,19 @@ import pytest
 from makers import BOOST_TOLD, MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from plan_makers import UP, WEB, boosting
 
-from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, Held, UpdateMode
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.matching import ObservedAutoscaler, index_by_workload
-from trimtab.core.newcomers import Newcomer, size_newcomer
-from trimtab.core.notes import NoteKind
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod
+from trimtab.core.explain.next_pod import Newcomer, size_newcomer
+from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, Held, UpdateMode
+from trimtab.core.model.cap_notes import NoteKind
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.matching import ObservedAutoscaler, index_by_workload
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.core.updates.snapshot import ObservedPod
 
 SIZE = amounts(100, 100 * MIB)
 POD = a_pod(

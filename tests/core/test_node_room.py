@@ -8,21 +8,27 @@ from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from plan_makers import planned, several, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import ContainerPolicy, UpdateMode
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import Daemon, DaemonSize, NodeRooms, cpu_room, fit_node, largest_nodes
-from trimtab.core.nodes import Node, Taint
-from trimtab.core.notes import Note, NoteKind
-from trimtab.core.operations import Add
-from trimtab.core.outcomes import Resize
-from trimtab.core.patch import admission_patch
-from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.policy import cap_for_pod
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.changes.outcomes import Resize
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import ContainerPolicy, UpdateMode
+from trimtab.core.model.cap_notes import Note, NoteKind
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.nodes import Node, NodeExpression, NodeTerm, Placement, Taint, Toleration
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.admission_patch import admission_patch
+from trimtab.core.sizing.capping import cap_for_pod
+from trimtab.core.sizing.node_capacity import (
+    Daemon,
+    DaemonSize,
+    NodeRooms,
+    cpu_room,
+    fit_node,
+    largest_nodes,
+)
+from trimtab.core.updates.candidates import PlanSettings
 
 GIB = 1024 * MIB
 

@@ -3,9 +3,9 @@
 import pytest
 from makers import MIB, a_container, a_pod, amounts
 
-from trimtab.core.node_use import NodeUse, Shortage, growth, without_growth_of
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.node_use import NodeUse, Shortage, growth, without_growth_of
 
 HAS = amounts(100, 100 * MIB)
 

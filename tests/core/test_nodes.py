@@ -1,8 +1,8 @@
 import pytest
 from makers import amounts
 
-from trimtab.core.nodes import Node, Taint, largest_allocatable
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.model.nodes import Node, Taint, largest_allocatable
+from trimtab.core.model.resources import Resource, Resources
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 import pytest
 from makers import a_container
 
-from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
-from trimtab.core.notes import (
+from trimtab.core.model.cap_notes import (
     ContainerUpdate,
     Note,
     NoteKind,
@@ -10,8 +9,8 @@ from trimtab.core.notes import (
     format_updates,
     was_sized,
 )
-from trimtab.core.pods import ContainerKind
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.model.pods import IN_PLACE_UPDATED, UPDATES, ContainerKind
+from trimtab.core.model.resources import BOTH, Resource
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 

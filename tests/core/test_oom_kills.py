@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, amounts, minutes
 
-from trimtab.core.oom_kills import OomKill, find_oom_kills, list_oom_kills
-from trimtab.core.pods import Allocation, Container, Termination
+from trimtab.core.model.pods import Allocation, Container, Termination
+from trimtab.core.usage.oom_kills import OomKill, find_oom_kills, list_oom_kills
 
 START = datetime(2026, 8, 22, tzinfo=UTC)
 

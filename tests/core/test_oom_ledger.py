@@ -5,19 +5,19 @@ from hypothesis import strategies as st
 from makers import MIB, amounts, an_autoscaler, hours
 from usage_makers import DAY, World, moment, samples
 
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.buckets import MEMORY_BUCKETS
-from trimtab.core.containers import PodName
-from trimtab.core.garbage import collect_garbage
-from trimtab.core.oom_ledger import (
+from trimtab.core.histogram.buckets import MEMORY_BUCKETS
+from trimtab.core.histogram.oom_floors import (
     MOST_LEVELS,
     OomLedger,
     OomLevel,
     add_level,
     highest_need,
 )
-from trimtab.core.resources import Resource
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.retention import collect_garbage
 
 levels = st.builds(OomLevel, st.integers(0, 20), st.integers(0, 20).map(float))
 

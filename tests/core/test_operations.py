@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.operations import Add, Operation, Remove, pointer
+from trimtab.core.model.json_patch import Add, Operation, Remove, pointer
 
 
 @pytest.mark.parametrize(

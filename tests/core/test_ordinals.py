@@ -8,15 +8,15 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from plan_makers import SMALL, UP, by_pod, planned
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import TargetReference, UpdateMode
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.ordinals import next_pod_from, ordinal_of
-from trimtab.core.pods import OwnerReference, Pod, PodPhase, Termination, WorkloadName
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import TargetReference, UpdateMode
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import OwnerReference, Pod, PodPhase, Termination, WorkloadName
+from trimtab.core.model.selectors import Selector
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
+from trimtab.core.updates.successors import next_pod_from, ordinal_of
 
 DB = WorkloadName("default", "StatefulSet", "db")
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))

@@ -2,13 +2,13 @@ from collections.abc import Sequence
 
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.overview import ContainerView, survey
-from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector, equality
-from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.core.explain.overview import ContainerView, survey
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Pod, WorkloadName
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 _WEB = WorkloadName("default", "Deployment", "web")
 

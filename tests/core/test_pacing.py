@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW
 
-from trimtab.core.pacing import PaceSettings, begin_pace, refill, spend, time_to_token
-from trimtab.core.settings_errors import SettingsError
+from trimtab.core.guards.rate_limit import PaceSettings, begin_pace, refill, spend, time_to_token
+from trimtab.core.model.validation import SettingsError
 
 SECOND = timedelta(seconds=1)
 STEADY = PaceSettings(per_second=2, burst=4, slow_start=timedelta())

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.core.page_access import (
+from trimtab.core.webhook.page_access import (
     Access,
     CacheSettings,
     Caller,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.core.past_pods import PastPod, PodTrace, list_owners, restore_pods
+from trimtab.core.usage.history_samples import PastPod, PodTrace, list_owners, restore_pods
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW
 
-from trimtab.core.past_usage import PastUsage, Series, Shard, gather, halve, plan_shards
+from trimtab.core.usage.history_samples import PastUsage, Series, Shard, gather, halve, plan_shards
 
 HOUR = timedelta(hours=1)
 

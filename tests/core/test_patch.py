@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerMode,
     ContainerPolicy,
@@ -17,14 +17,14 @@ from trimtab.core.autoscalers import (
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.boost import BoostError, annotation_name, format_original
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.operations import Add, Operation
-from trimtab.core.patch import admission_patch, resource_operations
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.resources import Resource, Resources
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add, Operation
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.admission_patch import admission_patch, resource_operations
+from trimtab.core.sizing.startup_boost import BoostError, annotation_name, format_original
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 ON = FeatureGates()
 OFF = FeatureGates(cpu_startup_boost=False)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.peaks import Folding, Peaks, Readings, Windows, fold, run_starts
+from trimtab.core.histogram.memory_peaks import Folding, Peaks, Readings, Windows, fold, run_starts
 
 INTERVAL = 100.0
 NONE = float("nan")

@@ -6,14 +6,14 @@ import pytest
 from makers import MIB, NOW, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import planned, snapshot_of, told
 
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.node_use import NodeUse
-from trimtab.core.outcomes import Resize
-from trimtab.core.pending_growth import fitting_part
-from trimtab.core.pods import Allocation, Container, Pod, ResizeState, Termination
-from trimtab.core.resizing import DeniedAttempt, ResizeMemory
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.snapshot import PodMemory, Snapshot
+from trimtab.core.changes.outcomes import Resize
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import Allocation, Container, Pod, ResizeState, Termination
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.updates.pending_growth import fitting_part
+from trimtab.core.updates.resize_or_evict import DeniedAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Snapshot
 
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
 HAS, ASKED = amounts(1000, 100 * MIB), amounts(8000, 100 * MIB)

@@ -14,9 +14,8 @@ from makers import (
 )
 from plan_makers import planned, snapshot_of, told
 
-from trimtab.core.annotations import IN_PLACE_UPDATED
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Resize
+from trimtab.core.model.autoscalers import (
     ChangeDirection,
     Condition,
     ContainerMode,
@@ -24,12 +23,12 @@ from trimtab.core.autoscalers import (
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.outcomes import Resize
-from trimtab.core.pods import Allocation, Pod, ResizeState, Wanted
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, Resources
-from trimtab.core.snapshot import PodMemory
+from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Pod, ResizeState, Wanted
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory
 
 HAS = amounts(1000, 400 * MIB)
 ASKED = amounts(100, 200 * MIB)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from trimtab.core.nodes import Node, Taint
-from trimtab.core.placement import (
+from trimtab.core.model.nodes import (
+    Node,
     NodeExpression,
     NodeTerm,
     Placement,
+    Taint,
     Toleration,
     may_go_to,
 )

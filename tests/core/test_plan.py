@@ -16,20 +16,20 @@ from plan_makers import (
     told,
 )
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict, Hold, Resize
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     ContainerRecommendation,
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Resize
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination
-from trimtab.core.resizing import DeniedAttempt, InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.snapshot import PodMemory, Snapshot
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, Termination
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import DeniedAttempt, InfeasibleAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Snapshot
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY

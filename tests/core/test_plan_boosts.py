@@ -17,24 +17,23 @@ from makers import (
 )
 from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
 
-from trimtab.core.annotations import UPDATES
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Resize, Unboost
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     Condition,
     ContainerPolicy,
     ControlledValues,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.gates import FeatureGates
-from trimtab.core.holds import HoldReason
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Resize, Unboost
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Wanted
-from trimtab.core.resizing import ResizeMemory
-from trimtab.core.resources import Resources
-from trimtab.core.snapshot import PodMemory, Retry
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import UPDATES, Allocation, Pod, PodPhase, ResizeState, Wanted
+from trimtab.core.model.resources import Resources
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Retry
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY

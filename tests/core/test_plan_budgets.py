@@ -5,19 +5,19 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
 from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, several, snapshot_of, told
 
-from trimtab.api.check_words import tell_check
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
-from trimtab.core.checks import CheckKind
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.gates import FeatureGates
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.outcomes import Hold, Resize
-from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase
-from trimtab.core.resizing import RESTART_GAP
-from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.core.snapshot import PodMemory, Retry
+from trimtab.api.explain.pods import tell_check
+from trimtab.core.changes.outcomes import Hold, Resize
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.explain.update_checks import CheckKind
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.pods import Container, OwnerReference, Pod, PodPhase
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import RESTART_GAP
+from trimtab.core.updates.snapshot import PodMemory, Retry
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY

@@ -31,16 +31,13 @@ from plan_makers import (
     told,
 )
 
-from trimtab.core.annotations import PAUSED
-from trimtab.core.assessment import Context, PlanSettings
-from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
-from trimtab.core.degradation import Degradation
-from trimtab.core.eviction_brake import Lack, find_brake
-from trimtab.core.namespaces import Namespace
-from trimtab.core.node_room import Daemon, NodeRooms
-from trimtab.core.nodes import Node
-from trimtab.core.outcomes import Evict, Hold, Resize
-from trimtab.core.pods import (
+from trimtab.core.changes.outcomes import Evict, Hold, Resize
+from trimtab.core.guards.degradation import Degradation
+from trimtab.core.guards.eviction_brake import Lack, find_brake
+from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import (
+    PAUSED,
     Allocation,
     Container,
     ContainerKind,
@@ -52,9 +49,12 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.settings_errors import SettingsError
-from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.model.workloads import Namespace
+from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
+from trimtab.core.updates.candidates import Context, PlanSettings
+from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 CAREFUL = PlanSettings(max_unproven=3)
 UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}

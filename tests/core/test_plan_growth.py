@@ -17,8 +17,8 @@ from makers import (
 )
 from plan_makers import DOWN, REPLICA_SET, SMALL, UP, WEB, by_pod, planned, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict, Resize
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     ContainerPolicy,
@@ -27,9 +27,8 @@ from trimtab.core.autoscalers import (
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict, Resize
-from trimtab.core.pods import (
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     OwnerReference,
@@ -39,9 +38,10 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY

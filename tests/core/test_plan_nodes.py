@@ -7,18 +7,14 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import by_pod, planned, several, snapshot_of, told
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, CpuBoost, UpdateMode
-from trimtab.core.checks import CheckKind
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.gates import FeatureGates
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.node_room import Daemon, NodeRooms
-from trimtab.core.node_use import NodeUse
-from trimtab.core.nodes import Node, Taint
-from trimtab.core.outcomes import Resize
-from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
-from trimtab.core.pods import (
+from trimtab.core.changes.outcomes import Resize
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.explain.update_checks import CheckKind
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import Autoscaler, CpuBoost, UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.nodes import Node, NodeExpression, NodeTerm, Placement, Taint, Toleration
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     OwnerReference,
@@ -28,9 +24,12 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
+from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
+from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 UP = a_recommendation(target=amounts(500), lower=amounts(400))
 SETTINGS = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))

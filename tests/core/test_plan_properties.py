@@ -19,29 +19,19 @@ from hypothesis import given
 from makers import NOW, an_autoscaler, minutes
 from plan_makers import share_wanting_change
 
-from trimtab.core import disruption
-from trimtab.core.annotations import PAUSED
-from trimtab.core.autoscalers import (
-    Condition,
-    UpdateMode,
-)
-from trimtab.core.boost import boosted_containers
-from trimtab.core.holds import HoldReason
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.outcomes import EndOfBoost, Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.plan import Planner, plan
-from trimtab.core.pods import (
-    Allocation,
-    Container,
-    Pod,
-    PodPhase,
-    WorkloadName,
-)
-from trimtab.core.resizing import restarts_containers
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
-from trimtab.core.urgency import Thresholds
+from trimtab.core.changes.change import Thresholds
+from trimtab.core.changes.outcomes import EndOfBoost, Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.model.autoscalers import Condition, UpdateMode
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import PAUSED, Allocation, Container, Pod, PodPhase, WorkloadName
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.updates.plan import Planner, plan
+from trimtab.core.updates.resize_or_evict import restarts_containers
+from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 SURGING = [frozenset[str](), frozenset({"default"})]
 
@@ -125,11 +115,11 @@ def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
         if not observed.pod.is_deleting
         and observed.pod.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     ]
-    groups = disruption.count_groups(live, snapshot.configured_replicas)
+    groups = disruption_budgets.count_groups(live, snapshot.configured_replicas)
     taken: Counter[WorkloadName | None] = Counter()
     first_forced: Counter[WorkloadName | None] = Counter()
     for each in plan(snapshot, settings, NOW):
-        owner = disruption.owner_of(each.pod)
+        owner = disruption_budgets.owner_of(each.pod)
         # Where none is ready, there is nothing to lose by the rescue of one that dies early.
         is_rescue = isinstance(each, Evict | Resize) and each.quick_oom
         is_lost = owner is not None and owner in groups and groups[owner].ready == 0

@@ -6,11 +6,11 @@ import pytest
 from makers import NOW, a_container, a_pod, an_autoscaler, minutes
 from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.pods import Container, Pod, Termination
-from trimtab.core.snapshot import Snapshot
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.pods import Container, Pod, Termination
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import Snapshot
 
 OLD, NEW = "web-65c9d8", "web-7f4b6c"
 ALL_AT_ONCE = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))

@@ -6,8 +6,8 @@ import pytest
 from makers import NOW, a_container, a_pod, an_autoscaler, minutes
 from plan_makers import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
 
-from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
-from trimtab.core.pods import (
+from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     ContainerKind,
@@ -16,7 +16,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.resources import Resource
+from trimtab.core.model.resources import Resource
 
 
 def starting(*containers: Container, name: str = "web-0", node_name: str = "node-1") -> Pod:

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import a_container, a_pod, a_recommendation, amounts
 
-from trimtab.core.autoscalers import ContainerRecommendation
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pod_limit_range import fit_pod
-from trimtab.core.pods import Container, Pod
-from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.model.autoscalers import ContainerRecommendation
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Container, Pod
+from trimtab.core.model.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.sizing.capping import fit_pod
 
 CPU = Resource.CPU
 

@@ -3,9 +3,9 @@
 import pytest
 from makers import MIB, a_container, a_pod, amounts
 
-from trimtab.core.pod_requests import requested_after, reserved_for
-from trimtab.core.pods import Allocation, ContainerKind, Envelope, Pod, ResizeState
-from trimtab.core.resources import Resources
+from trimtab.core.model.pods import Allocation, ContainerKind, Envelope, Pod, ResizeState
+from trimtab.core.model.resources import Resources
+from trimtab.core.sizing.pod_totals import requested_after, reserved_for
 
 SMALL, LARGE = amounts(100, 100 * MIB), amounts(500, 50 * MIB)
 SIDECAR = a_container(name="proxy", requests=amounts(20, 10 * MIB), kind=ContainerKind.SIDECAR)

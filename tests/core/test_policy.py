@@ -6,12 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts
 
-from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation, ControlledValues
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.notes import Note, NoteKind
-from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.policy import Capped, cap_for_pod
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.model.autoscalers import (
+    ContainerPolicy,
+    ContainerRecommendation,
+    ControlledValues,
+)
+from trimtab.core.model.cap_notes import Note, NoteKind
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.capping import Capped, cap_for_pod
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 REQUESTS_ONLY = ControlledValues.REQUESTS_ONLY

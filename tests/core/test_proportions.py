@@ -7,16 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.annotations import LIMITS_PREFIX
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.operations import Add
-from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.proportions import with_proportions
-from trimtab.core.resize_patch import resize_patch
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.wanted import overlaid, wanted_by_autoscaler
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import LIMITS_PREFIX, Allocation, Container, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.container_resources import overlaid, wanted_by_autoscaler
+from trimtab.core.sizing.limit_ratios import with_proportions
+from trimtab.core.sizing.resize_patch import resize_patch
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
 
 CPU = Resource.CPU
 MARK = f"{LIMITS_PREFIX}app"

@@ -9,22 +9,19 @@ from hypothesis import strategies as st
 from makers import MIB, amounts, an_autoscaler
 from usage_makers import DAY, WEB, World, a_selector, moment
 
-from trimtab.core.autoscalers import (
+from trimtab.core.histogram.checkpoint import HistogramCheckpoint
+from trimtab.core.histogram.memory_peaks import Peaks
+from trimtab.core.model.autoscalers import (
     ContainerMode,
     ContainerPolicy,
     ContainerRecommendation,
     policy_for,
 )
-from trimtab.core.checkpoint import HistogramCheckpoint
-from trimtab.core.containers import PodName
-from trimtab.core.peaks import Peaks
-from trimtab.core.publications import Publications
-from trimtab.core.publishing import PublishingSettings
-from trimtab.core.recommendation import (
-    RecommendationSettings,
-    ResourceSettings,
-)
-from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.model.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.core.model.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.recommendation.recommender import Publications
+from trimtab.core.recommendation.status_changes import PublishingSettings
+from trimtab.core.usage.containers import PodName
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 SECONDS_PER_DAY = 86400.0

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, minutes
 
-from trimtab.core.autoscalers import AutoscalerName, Condition, ContainerRecommendation
-from trimtab.core.publishing import (
+from trimtab.core.model.autoscalers import AutoscalerName, Condition, ContainerRecommendation
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.recommendation.status_changes import (
     Change,
     PublishingSettings,
     Status,
@@ -21,8 +23,6 @@ from trimtab.core.publishing import (
     relative_move,
     stored_status,
 )
-from trimtab.core.resources import Resource
-from trimtab.core.settings_errors import SettingsError
 
 SAID = a_recommendation(
     target=amounts(100, 500 * MIB), lower=amounts(50, 400 * MIB), upper=amounts(1000, 900 * MIB)

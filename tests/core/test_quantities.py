@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core import quantities
-from trimtab.core.quantities import Flaw, Format, Quantity, QuantityError
-from trimtab.core.resources import MAX_AMOUNT, Resource
+from trimtab.core.model import quantities
+from trimtab.core.model.quantities import Flaw, Format, Quantity, QuantityError
+from trimtab.core.model.resources import MAX_AMOUNT, Resource
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}

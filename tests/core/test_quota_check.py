@@ -5,17 +5,16 @@ from dataclasses import replace
 import pytest
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import BoostType, ContainerPolicy, ControlledValues, CpuBoost
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.patch import Sizing, size_pod
-from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
-from trimtab.core.quota_check import Refusal, find_refusal, room_for_siblings, usage_of
-from trimtab.core.quotas import Claim, Claims, Quota, Scope, Side
-from trimtab.core.resources import Resource, Resources
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.autoscalers import BoostType, ContainerPolicy, ControlledValues, CpuBoost
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import UPDATES, Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.admission_patch import Sizing, size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.quota_check import Refusal, find_refusal, room_for_siblings, usage_of
+from trimtab.core.sizing.quotas import Claim, Claims, Quota, Scope, Side
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.quota_grants import (
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quota_grants import (
     LIFETIME_SECONDS,
     MAX_GRANTS,
     NOTHING_GRANTED,
@@ -15,8 +16,7 @@ from trimtab.core.quota_grants import (
     settle,
     without_granted,
 )
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Side
 
 CPU, LIMIT = Claim(Side.REQUESTS, Resource.CPU), Claim(Side.LIMITS, Resource.CPU)
 

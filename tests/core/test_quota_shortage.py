@@ -7,10 +7,10 @@ import pytest
 from makers import NOW, hours, minutes
 from plan_makers import REPLICA_SET, UP, boosted, boosting, planned, snapshot_of
 
-from trimtab.core.outcomes import EndOfBoost, Outcome, Unboost
-from trimtab.core.pods import Pod, PodPhase
-from trimtab.core.quotas import Claim, Quota, Scope, Side
-from trimtab.core.resources import Resource
+from trimtab.core.changes.outcomes import EndOfBoost, Outcome, Unboost
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)

@@ -31,22 +31,20 @@ from plan_makers import (
     told,
 )
 
-from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict, Hold, Resize
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import (
     ChangeDirection,
     CpuBoost,
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.gates import FeatureGates
-from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
-from trimtab.core.outcomes import Evict, Hold, Resize
-from trimtab.core.patch import size_pod
-from trimtab.core.placement import Placement
-from trimtab.core.pods import (
+from trimtab.core.model.cap_notes import ContainerUpdate, Note, NoteKind, format_updates
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.nodes import Placement
+from trimtab.core.model.pods import (
+    IN_PLACE_UPDATED,
+    UPDATES,
     Allocation,
     OwnerReference,
     Pod,
@@ -55,10 +53,13 @@ from trimtab.core.pods import (
     Wanted,
     WorkloadName,
 )
-from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.snapshot import Retry
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side, covers, growth
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import Retry
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 UP_IN_CPU = a_recommendation(target=amounts(500, 100 * MIB), lower=amounts(400, 100 * MIB))
 """Of memory the pods have what is recommended."""

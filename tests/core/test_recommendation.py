@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_recommendation, amounts
 
-from trimtab.core import estimates
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.recommendation import (
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.model.recommendation import (
     Caps,
     Recommendation,
     RecommendationSettings,
@@ -18,8 +17,9 @@ from trimtab.core.recommendation import (
     humanize,
     wants_integer_cpu,
 )
-from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
-from trimtab.core.settings_errors import SettingsError
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.recommendation import estimators
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_policies_cap_what_is_recommended(
     policy: ContainerPolicy | None, global_max: Resources, lower: int, target: int, upper: int
 ) -> None:
     caps = caps_for(policy, global_max)
-    capped = estimates.cap(np.array([250, 500, 2000]), caps.least[0], caps.most[0])
+    capped = estimators.cap(np.array([250, 500, 2000]), caps.least[0], caps.most[0])
 
     assert capped.tolist() == [lower, target, upper]
 
@@ -98,9 +98,9 @@ def test_capped_amounts_lie_inside_the_caps_and_stay_there(
 ) -> None:
     caps = caps_for(ContainerPolicy("app", min_allowed=least, max_allowed=most), global_max)
     amounts_wanted = np.array([max(wanted.get(resource, 0), 0) for resource in BOTH])
-    capped = estimates.cap(amounts_wanted, caps.least, caps.most)
+    capped = estimators.cap(amounts_wanted, caps.least, caps.most)
 
-    assert np.array_equal(estimates.cap(capped, caps.least, caps.most), capped)
+    assert np.array_equal(estimators.cap(capped, caps.least, caps.most), capped)
     for resource, amount in zip(BOTH, capped.tolist(), strict=True):
         highest = most.get(resource, global_max.get(resource, 0))
         assert amount >= 0

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from trimtab.core import record_making
-from trimtab.core.records import dataclass
+from trimtab.core.model import record_making
+from trimtab.core.model.records import dataclass
 
 Maker: TypeAlias = Callable[..., Any]
 MAKERS = [

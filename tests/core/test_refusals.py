@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from trimtab.core.operations import Add
-from trimtab.core.refusals import (
+from trimtab.core.model.json_patch import Add
+from trimtab.core.sizing.refusals import (
     KEPT_SECONDS,
     RETRY_SECONDS,
     Attempts,

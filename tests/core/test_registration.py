@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.core.registration import (
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.webhook.registration import (
     MAIN,
     PODS,
     SELF_TEST,
@@ -17,8 +19,6 @@ from trimtab.core.registration import (
     plan_registration,
     with_bundle,
 )
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.core.settings_errors import SettingsError
 
 SETTINGS = RegistrationSettings(ServiceAddress("trimtab", "vpa-webhook"), test_namespace="trimtab")
 NAMESPACE = "kubernetes.io/metadata.name"

@@ -4,14 +4,19 @@ import pytest
 from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, hours
 from usage_makers import World
 
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.containers import ContainerMemory
-from trimtab.core.oom_ledger import OomLevel
-from trimtab.core.recommendation import Recommendation
-from trimtab.core.relearning import find_lost, has_learned_enough, keep_up, list_explained
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.supplements import Remembered, Supplement
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.histogram.oom_floors import OomLevel
+from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy
+from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.recommendation.relearning import (
+    find_lost,
+    has_learned_enough,
+    keep_up,
+    list_explained,
+)
+from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.containers import ContainerMemory
 
 SAID = a_recommendation(
     target=amounts(500, 900 * MIB), lower=amounts(400, 800 * MIB), upper=amounts(600, 2000 * MIB)

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, minutes
 
-from trimtab.core.annotations import IN_PLACE_UPDATED
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.boost import annotation_name
-from trimtab.core.outcomes import Unboost
-from trimtab.core.pods import Allocation, Pod, ResizeState
-from trimtab.core.remembering import (
+from trimtab.core.changes.outcomes import Unboost
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Pod, ResizeState
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.core.updates.pod_history import (
     Recollection,
     after_denial,
     after_failed_unboost,
@@ -26,8 +26,7 @@ from trimtab.core.remembering import (
     pod_memory,
     recall,
 )
-from trimtab.core.resizing import DeniedAttempt, InfeasibleAttempt
-from trimtab.core.resources import Resource
+from trimtab.core.updates.resize_or_evict import DeniedAttempt, InfeasibleAttempt
 
 ONE, TWO = AutoscalerName("default", "one"), AutoscalerName("default", "two")
 POD = a_pod(resource_version="1", ready_since=NOW)

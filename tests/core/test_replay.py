@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
 
-from trimtab.core.autoscalers import ContainerPolicy, TargetReference
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.intake import Intake
-from trimtab.core.past_pods import PastPod
-from trimtab.core.past_usage import PastUsage, Series, gather
-from trimtab.core.replay import Replay
-from trimtab.core.resources import Resource
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.autoscalers import ContainerPolicy, TargetReference
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.history import Replay
+from trimtab.core.usage.history_samples import PastPod, PastUsage, Series, gather
+from trimtab.core.usage.samples import Intake
 
 MIB = 2**20
 GONE = {"web-9": PastPod(WEB)}

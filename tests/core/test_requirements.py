@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import a_container, a_pod, a_recommendation, amounts
 
-from trimtab.core.autoscalers import ChangeDirection, EvictionRequirement
-from trimtab.core.pods import Allocation
-from trimtab.core.requirements import are_fulfilled
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.changes.change import are_fulfilled
+from trimtab.core.model.autoscalers import ChangeDirection, EvictionRequirement
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import BOTH, Resource, Resources
 
 HIGHER = ChangeDirection.TARGET_HIGHER
 LOWER = ChangeDirection.TARGET_LOWER

@@ -7,13 +7,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, amounts
 
-from trimtab.core.annotations import IN_PLACE_UPDATED
-from trimtab.core.boost import annotation_name
-from trimtab.core.operations import Add, Remove
-from trimtab.core.pods import Allocation, ContainerKind, Pod
-from trimtab.core.qos import QosClass, qos_class
-from trimtab.core.resize_patch import ResizePatch, resize_patch
-from trimtab.core.resources import Resources
+from trimtab.core.model.json_patch import Add, Remove
+from trimtab.core.model.limits import QosClass, qos_class
+from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, ContainerKind, Pod
+from trimtab.core.model.resources import Resources
+from trimtab.core.sizing.resize_patch import ResizePatch, resize_patch
+from trimtab.core.sizing.startup_boost import annotation_name
 
 USUAL = a_container(requests=amounts(100, 128 * MIB), limits=amounts(200, 256 * MIB))
 MARKED = Add("/metadata/annotations/vpaInPlaceUpdated", "true")

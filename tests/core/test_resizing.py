@@ -4,10 +4,11 @@ from datetime import timedelta
 import pytest
 from makers import NOW, a_container, a_pod, amounts, hours, minutes
 
-from trimtab.core.disruption import Standing
-from trimtab.core.holds import HoldReason
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
-from trimtab.core.resizing import (
+from trimtab.core.guards.disruption_budgets import Standing
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.updates.resize_or_evict import (
     Action,
     InfeasibleAttempt,
     ResizeMemory,
@@ -17,7 +18,6 @@ from trimtab.core.resizing import (
     decide_resize_or_eviction,
     restarts_containers,
 )
-from trimtab.core.resources import Resource, Resources
 
 Decision = Action | HoldReason
 EVICT, RESIZE = Action.EVICT, Action.RESIZE

@@ -7,14 +7,13 @@ import pytest
 from makers import NOW, a_container, a_pod, an_autoscaler, minutes
 from plan_makers import REPLICA_SET, SMALL, UP, planned, snapshot_of, told
 
-from trimtab.api.check_words import tell_check
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.hearing import explain_pod, view_plan
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.resizing import RESTART_GAP
-from trimtab.core.restarts import Restart, end_of_gap
-from trimtab.core.snapshot import Snapshot
+from trimtab.api.explain.pods import tell_check
+from trimtab.core.explain.pod_checks import explain_pod, view_plan
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import RESTART_GAP, Restart, end_of_gap
+from trimtab.core.updates.snapshot import Snapshot
 
 READY = a_pod(ready_since=NOW - minutes(9))
 OTHER = WorkloadName("default", "ReplicaSet", "other-1")

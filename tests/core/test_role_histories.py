@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import WEB, World, a_selector
 
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.saving import encode_histories
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.usage.checkpoints import encode_histories
 
 ROLES = ("leader", "follower")
 PODS = ("db-0", "db-1", "db-2")

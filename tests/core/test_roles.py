@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from makers import NOW, a_pod, minutes
 
 from trimtab.core import roles
-from trimtab.core.operations import Add, Remove
-from trimtab.core.pacing import Pace, PaceSettings
-from trimtab.core.pods import OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.guards.rate_limit import Pace, PaceSettings
+from trimtab.core.model.json_patch import Add, Remove
+from trimtab.core.model.pods import OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.model.workloads import Workload
 from trimtab.core.roles import Post, Role, RolePlan, Sighting, Standing, Tenure
-from trimtab.core.workloads import Workload
 
 ROLE = Role()
 LEADING = {"app": "db", ROLE.label: ROLE.value}

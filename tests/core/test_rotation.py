@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, minutes
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.rotation import (
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.usage.checkpoint_rotation import (
     Turn,
     awaits_news,
     find_orphans,

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.rows import Rows, fold_in, list_distinct
+from trimtab.core.histogram.row_table import Rows, fold_in, list_distinct
 
 BLANK = np.array((7, -1.5), dtype=[("count", np.int64), ("time", np.float64)])
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from trimtab.core.running_sums import Spans, walk
+from trimtab.core.histogram.window_storage import Spans, walk
 
 FRACTIONS = (0.0, 0.3, 0.5, 0.9, 1.0)
 

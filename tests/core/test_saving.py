@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
 
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.containers import PodName
-from trimtab.core.saving import encode_checkpoints, is_about_pods_of, is_lighter
-from trimtab.core.selectors import LabelRequirement, Operator, Selector, fingerprint
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector, fingerprint
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.core.usage.checkpoints import encode_checkpoints, is_about_pods_of, is_lighter
+from trimtab.core.usage.containers import PodName
 
 
 def a_world(*containers: str) -> World:

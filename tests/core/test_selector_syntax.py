@@ -4,16 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core import selector_syntax, selectors
-from trimtab.core.selector_syntax import Expression, ProblemKind, SelectorError, SelectorProblem
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.model import selector_validation, selectors
+from trimtab.core.model.selector_validation import (
+    Expression,
+    ProblemKind,
+    SelectorError,
+    SelectorProblem,
+)
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 
 INVALID, REQUIRED = ProblemKind.INVALID, ProblemKind.REQUIRED
 FORBIDDEN = ProblemKind.FORBIDDEN
 
 
 def test_labels_come_first_by_key_then_expressions_as_written() -> None:
-    selector = selector_syntax.build(
+    selector = selector_validation.build(
         {"zone": "x", "app": "web"},
         [Expression("tier", "NotIn", ("b", "a")), Expression("env", "Exists")],
     )
@@ -29,8 +34,8 @@ def test_labels_come_first_by_key_then_expressions_as_written() -> None:
 
 
 def test_empty_parts_build_a_selector_of_everything() -> None:
-    assert selector_syntax.build({}, []) == Selector()
-    assert selector_syntax.check({}, []) == []
+    assert selector_validation.build({}, []) == Selector()
+    assert selector_validation.check({}, []) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,7 @@ def test_a_bad_selector_is_refused_in_the_words_of_kubernetes(
     labels: Mapping[str, str], expressions: list[Expression], message: str
 ) -> None:
     with pytest.raises(SelectorError, match=f"^{message}$"):
-        selector_syntax.build(labels, expressions)
+        selector_validation.build(labels, expressions)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +141,14 @@ def test_every_problem_is_found_at_its_precise_path(
     expressions: list[Expression],
     expected: list[tuple[str, ProblemKind, str]],
 ) -> None:
-    problems = selector_syntax.check(labels, expressions)
+    problems = selector_validation.check(labels, expressions)
 
     assert [(problem.path, problem.kind, problem.value) for problem in problems] == expected
     assert all(problem.detail for problem in problems)
 
 
 def test_a_problem_tells_what_is_wrong_in_the_words_of_the_api_server() -> None:
-    problems = selector_syntax.check({}, [Expression("app", "In")])
+    problems = selector_validation.check({}, [Expression("app", "In")])
 
     assert problems == [
         SelectorProblem(
@@ -168,9 +173,9 @@ odd_expressions = st.builds(
 def test_a_selector_is_built_exactly_if_nothing_is_wrong_with_it(
     labels: dict[str, str], expressions: list[Expression]
 ) -> None:
-    problems = selector_syntax.check(labels, expressions)
+    problems = selector_validation.check(labels, expressions)
     try:
-        built = selector_syntax.build(labels, expressions)
+        built = selector_validation.build(labels, expressions)
     except SelectorError:
         built = None
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core import selectors
-from trimtab.core.selectors import LabelRequirement, Operator, Overlap, Selector
+from trimtab.core.model import selectors
+from trimtab.core.model.selectors import LabelRequirement, Operator, Overlap, Selector
 
 IN, NOT_IN = Operator.IN, Operator.NOT_IN
 EXISTS, DOES_NOT_EXIST = Operator.EXISTS, Operator.DOES_NOT_EXIST

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.core.settings_errors import (
+from trimtab.core.model.validation import (
     LONGEST,
     SettingsError,
     require_at_least,

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB
 
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.severity import Severity, grade, letter, rank, score, worst
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.report.severity import Severity, grade, letter, rank, score, worst
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 import pytest
 from makers import a_pod, an_autoscaler
 
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.selectors import Selector, equality
-from trimtab.core.shadows import Group, Owned, group_pods, list_shadows
-from trimtab.core.workloads import Workload
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.workloads import Workload
+from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods, list_shadows
 
 _SELECTOR = Selector((equality("app", "web"),))
 _WEB = Workload(WorkloadName("default", "Deployment", "web"), selector=_SELECTOR)

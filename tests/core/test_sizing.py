@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import Autoscaler, ContainerMode, ContainerPolicy, UpdateMode
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import NodeRooms
-from trimtab.core.nodes import Node
-from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
-from trimtab.core.resources import BOTH, Resource
-from trimtab.core.selectors import Selector
-from trimtab.core.severity import Severity
-from trimtab.core.shadows import Group
-from trimtab.core.sizing import (
+from trimtab.core.model.autoscalers import Autoscaler, ContainerMode, ContainerPolicy, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.model.selectors import Selector
+from trimtab.core.report.severity import Severity
+from trimtab.core.report.sizes import (
     Doubt,
     Learned,
     Surroundings,
@@ -23,6 +21,8 @@ from trimtab.core.sizing import (
     add_up,
     size_group,
 )
+from trimtab.core.report.virtual_autoscalers import Group
+from trimtab.core.sizing.node_capacity import NodeRooms
 
 _WEB = WorkloadName("default", "Deployment", "web")
 _KNOWN = {"app": Learned(10, timedelta(hours=1))}

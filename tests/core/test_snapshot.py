@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, minutes
 
-from trimtab.core.snapshot import MAX_DELAY, Retry
+from trimtab.core.updates.snapshot import MAX_DELAY, Retry
 
 
 def test_what_never_failed_is_due() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from makers import hours
 
-from trimtab.core.spans import brief
+from trimtab.core.model.durations import brief
 
 
 @pytest.mark.parametrize(

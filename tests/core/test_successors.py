@@ -20,9 +20,9 @@ from makers import (
 )
 from plan_makers import DOWN, REPLICA_SET, UP, planned, several, snapshot_of, told
 
-from trimtab.core.annotations import UPDATES
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import (
+from trimtab.core.changes.outcomes import Evict
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerPolicy,
     ControlledValues,
@@ -30,14 +30,10 @@ from trimtab.core.autoscalers import (
     Held,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name
-from trimtab.core.boost_room import BoostRoom
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Evict
-from trimtab.core.patch import size_pod, size_successor
-from trimtab.core.pods import (
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import (
+    UPDATES,
     Allocation,
     Container,
     Pod,
@@ -45,11 +41,15 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.successors import from_template, takes_more_than_it_gives, template_of
-from trimtab.core.wanted import overlaid
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.admission_patch import size_pod, size_successor
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.container_resources import overlaid
+from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.successors import from_template, takes_more_than_it_gives, template_of
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 SIZED = "Pod resources updated by web: container 0: cpu request, memory request"
 ALL_AT_ONCE = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))

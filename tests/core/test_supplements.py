@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import DAY, WEB, World, a_selector, moment
 
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.containers import PodName
-from trimtab.core.garbage import collect_garbage
-from trimtab.core.resources import Resource
-from trimtab.core.saving import CheckpointKey, encode_checkpoints
-from trimtab.core.supplements import (
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.checkpoint_extras import (
     MOST_CONTAINERS,
     Remembered,
     Supplement,
@@ -21,6 +18,9 @@ from trimtab.core.supplements import (
     restore_supplement,
     settle_expected,
 )
+from trimtab.core.usage.checkpoints import CheckpointKey, encode_checkpoints
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.retention import collect_garbage
 
 LEADER, FOLLOWER = {"role": "leader"}, {"role": "follower"}
 FOLLOWERS = an_autoscaler(name="followers")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import hours, minutes
 
-from trimtab.core.surges import USUAL_HALF_LIFE, Wishes, find_surging, remember_share
+from trimtab.core.guards.rate_limit import USUAL_HALF_LIFE, Wishes, find_surging, remember_share
 
 SHARES = st.floats(0, 1)
 

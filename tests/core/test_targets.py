@@ -4,12 +4,12 @@ import pytest
 from makers import an_autoscaler
 from usage_makers import a_selector
 
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.conditions import Unsupported, UnsupportedReason
-from trimtab.core.pods import WorkloadName
-from trimtab.core.selectors import Selector
-from trimtab.core.targets import select_pods, selector_to_learn_by
-from trimtab.core.workloads import Workload
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.selectors import Selector
+from trimtab.core.model.workloads import Workload
+from trimtab.core.recommendation.conditions import Unsupported, UnsupportedReason
+from trimtab.core.recommendation.targets import select_pods, selector_to_learn_by
 
 WEB = WorkloadName("default", "Deployment", "web")
 WORKLOAD = Workload(WEB, selector=a_selector(app="web"))

@@ -3,9 +3,9 @@
 import pytest
 from makers import MIB, a_container, a_pod, amounts
 
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation
-from trimtab.core.unboost_bounds import nearest_accepted
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation
+from trimtab.core.sizing.unboost_bounds import nearest_accepted
 
 CONTAINER, POD = LimitRangeType.CONTAINER, LimitRangeType.POD
 FREE = Allocation(amounts(400, 100 * MIB))

@@ -15,21 +15,17 @@ from makers import (
     hours,
 )
 
-from trimtab.core.autoscalers import AutoscalerName, Condition
-from trimtab.core.conditions import ConditionType, Findings, renew_conditions
-from trimtab.core.convergence import Expectation, Suspect
-from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.misses import Miss
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.pods import WorkloadName
-from trimtab.core.recommendation import Recommendation
-from trimtab.core.snapshot import Retry
-from trimtab.core.update_conditions import (
-    UpdateConditionType,
-    has_news,
-    update_conditions,
-)
-from trimtab.core.urgency import Change
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.guards.convergence import Expectation, Suspect
+from trimtab.core.model.autoscalers import AutoscalerName, Condition
+from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.recommendation.conditions import ConditionType, Findings, renew_conditions
+from trimtab.core.updates.conditions import UpdateConditionType, has_news, update_conditions
+from trimtab.core.updates.failed_changes import Miss
+from trimtab.core.updates.snapshot import Retry
 
 NAME = AutoscalerName("default", "web")
 PROVIDED = Condition("RecommendationProvided", "True", last_transition_time=NOW - hours(5))

@@ -17,13 +17,7 @@ from makers import (
     minutes,
 )
 
-from trimtab.core.annotations import OBSERVED_CONTAINERS
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
-from trimtab.core.holds import HoldReason
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, Termination
-from trimtab.core.resources import MAX_AMOUNT, Resources
-from trimtab.core.settings_errors import SettingsError
-from trimtab.core.urgency import (
+from trimtab.core.changes.change import (
     Change,
     Thresholds,
     age_of,
@@ -35,6 +29,18 @@ from trimtab.core.urgency import (
     quick_oom_threshold,
     reason_to_wait,
 )
+from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import (
+    OBSERVED_CONTAINERS,
+    Allocation,
+    Container,
+    ContainerKind,
+    Pod,
+    Termination,
+)
+from trimtab.core.model.resources import MAX_AMOUNT, Resources
+from trimtab.core.model.validation import SettingsError
 
 OUTSIDE = Change(scale_up=True, outside_bounds=True, relative_difference=1.0)
 INSIDE = Change(scale_up=True, relative_difference=0.9)

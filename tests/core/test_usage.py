@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import DAY, WEB, World, a_selector, moment
 
-from trimtab.core.aggregates import AggregateKey
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
-from trimtab.core.buckets import MEMORY_BUCKETS
-from trimtab.core.checkpoint import (
+from trimtab.core.histogram.buckets import MEMORY_BUCKETS
+from trimtab.core.histogram.checkpoint import (
     AggregateCheckpoint,
     CheckpointError,
     HistogramCheckpoint,
     decode_aggregate,
 )
-from trimtab.core.containers import PodName
-from trimtab.core.intake import Intake
-from trimtab.core.saving import encode_histories
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
+from trimtab.core.usage.aggregates import AggregateKey
+from trimtab.core.usage.checkpoints import encode_histories
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.samples import Intake
 
 LEADER = {"role": "leader"}
 FOLLOWER = {"role": "follower"}

@@ -1,21 +1,17 @@
 import pytest
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerMode,
     ContainerPolicy,
     ControlledValues,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, Pod, ResizeState, Wanted
-from trimtab.core.wanted import (
-    is_within,
-    only_growing,
-    wanted_by_autoscaler,
-)
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Pod, ResizeState, Wanted
+from trimtab.core.sizing.container_resources import is_within, only_growing, wanted_by_autoscaler
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
 
 ORIGINAL = Allocation(amounts(100, MIB), amounts(200, MIB))
 BOOSTED = {**BOOST_TOLD, annotation_name("app"): format_original(ORIGINAL)}

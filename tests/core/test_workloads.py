@@ -2,8 +2,8 @@
 
 import pytest
 
-from trimtab.core.pods import OwnerReference, WorkloadName
-from trimtab.core.workloads import MAX_LEVELS, Workload, owners_above
+from trimtab.core.model.pods import OwnerReference, WorkloadName
+from trimtab.core.model.workloads import MAX_LEVELS, Workload, owners_above
 
 APP, WEB, SET = (
     WorkloadName("default", kind, "web") for kind in ("App", "Deployment", "ReplicaSet")

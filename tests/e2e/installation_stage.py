@@ -27,15 +27,15 @@ from tls_makers import a_pair, an_authority
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
-from trimtab.api import events
-from trimtab.api.pods import decode_pod
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client
+from trimtab.api.kinds import events
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.cluster.auth.connection import find_connection
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.connecting import find_connection
-from trimtab.cluster.event_log import EventLog
-from trimtab.cluster.rights import MissingRights
-from trimtab.core.pods import Pod
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.live.missing_permissions import MissingRights
+from trimtab.cluster.live.writes import EventLog
+from trimtab.core.model.pods import Pod
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 REGISTRATION = f"{REGISTRATIONS}/vpa-webhook-config"

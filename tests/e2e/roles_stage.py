@@ -9,8 +9,8 @@ from e2e.components import SLOW_SECONDS, Json, running
 from e2e.updater_stage import AUTOSCALING, MERGE, WORKLOADS, Stage
 
 from rig import waiting
-from trimtab.api.leases import Lease, decode_lease, encode_lease
-from trimtab.api.times import format_micro_time
+from trimtab.api.kinds.leases import Lease, decode_lease, encode_lease
+from trimtab.api.wire.times import format_micro_time
 
 LABEL = "trimtab.dev/role"
 LEASE = "db-leader"

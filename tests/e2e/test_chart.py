@@ -16,8 +16,8 @@ from e2e.conftest import Bring
 from reference import flags_page
 from rig import chart, chart_values, programs
 from trimtab import __version__
-from trimtab.cli import crds
-from trimtab.cli.commands import app
+from trimtab.cli.app import app
+from trimtab.cli.commands import crds
 
 pytestmark = pytest.mark.e2e
 

@@ -19,18 +19,18 @@ from checkpoint_store import Checkpoints
 from makers import NOW
 
 from rig.controlplane import ControlPlane
-from trimtab.api.events import Event, about_pod
-from trimtab.api.lists import decode_list
-from trimtab.api.pods import decode_pod
-from trimtab.cluster import paths
-from trimtab.cluster.acting import Acts
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client
+from trimtab.api.kinds.events import Event, about_pod
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.lists import decode_list
+from trimtab.cluster.auth.kubeconfig import load_kubeconfig
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import InvalidError, NotFoundError, UnauthorizedError
-from trimtab.cluster.kubeconfig import load_kubeconfig
-from trimtab.core.operations import Add
-from trimtab.core.pods import Pod
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.live.writes import Acts
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.pods import Pod
 
 pytestmark = pytest.mark.e2e
 

@@ -11,8 +11,8 @@ import pytest
 from golden.deviations import DEVIATIONS
 
 from rig.controlplane import ControlPlane
-from trimtab.api import crds
-from trimtab.api.crd_comparison import compare_definition
+from trimtab.api.crds import definitions as crds
+from trimtab.api.crds.comparison import compare_definition
 
 pytestmark = pytest.mark.e2e
 

@@ -22,7 +22,7 @@ from rig import controlplane, metrics_server, programs, waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 from rig.prometheus import Prometheus
-from trimtab.core.diagnosis_checks import CHECKS
+from trimtab.core.diagnosis.registry import CHECKS
 
 pytestmark = pytest.mark.e2e
 

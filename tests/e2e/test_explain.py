@@ -21,7 +21,7 @@ from e2e.worlds import World, a_template
 
 from rig import waiting
 from rig.controlplane import ControlPlane
-from trimtab.core.quantities import format_amount
+from trimtab.core.model.quantities import format_amount
 
 pytestmark = pytest.mark.e2e
 

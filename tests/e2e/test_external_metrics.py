@@ -10,7 +10,7 @@ from e2e.worlds import World, a_template
 from makers import MIB
 
 from rig.controlplane import ControlPlane
-from trimtab.core.resources import Resource
+from trimtab.core.model.resources import Resource
 
 pytestmark = pytest.mark.e2e
 

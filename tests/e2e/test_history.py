@@ -17,9 +17,9 @@ from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 from rig.node import Node
 from rig.prometheus import Prometheus
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.core.autoscalers import Condition
-from trimtab.core.resources import Resource
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.core.model.autoscalers import Condition
+from trimtab.core.model.resources import Resource
 
 pytestmark = pytest.mark.e2e
 

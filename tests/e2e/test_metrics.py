@@ -12,13 +12,13 @@ import pytest
 
 from rig import metrics_server, programs
 from rig.controlplane import ControlPlane, Part
-from trimtab.api.metrics import UsageColumns
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client, ClientSettings
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.cluster.auth.kubeconfig import load_kubeconfig
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ApiError, ForbiddenError, Right, UnreachableError
-from trimtab.cluster.kubeconfig import load_kubeconfig
-from trimtab.cluster.usage import MetricsApi
+from trimtab.cluster.http.client import Client, ClientSettings
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.usage.metrics_api import MetricsApi
 
 pytestmark = pytest.mark.e2e
 

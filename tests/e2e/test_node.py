@@ -17,17 +17,17 @@ from makers import MIB, amounts
 
 from rig import node, programs, waiting, workers
 from rig.node import Node
-from trimtab.api.pods import decode_pod
-from trimtab.cluster.acting import Acts
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.cluster.auth.kubeconfig import load_kubeconfig
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import BudgetError
-from trimtab.cluster.kubeconfig import load_kubeconfig
-from trimtab.cluster.usage import MetricsApi
-from trimtab.core.patch import resource_operations
-from trimtab.core.pods import Pod, ResizeState
-from trimtab.core.resources import Resource, Resources
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.live.writes import Acts
+from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.core.model.pods import Pod, ResizeState
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.admission_patch import resource_operations
 
 pytestmark = pytest.mark.e2e
 

@@ -21,16 +21,16 @@ from usage_makers import a_selector
 from rig import waiting, workers
 from rig.controlplane import ControlPlane
 from rig.node import Node
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
-from trimtab.core.aggregates import UsageSettings, to_seconds
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.containers import PodName
-from trimtab.core.intake import Samples
-from trimtab.core.publications import Publications
-from trimtab.core.recommendation import RecommendationSettings
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.usage import Usage
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.recommendation.recommender import Publications
+from trimtab.core.usage.aggregates import UsageSettings, to_seconds
+from trimtab.core.usage.cluster_usage import Usage
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.samples import Samples
 
 pytestmark = pytest.mark.e2e
 

@@ -17,7 +17,7 @@ from e2e.rights_stage import COMPONENTS, Account
 from rig import waiting
 from rig.controlplane import ControlPlane, free_ports
 from rig.flags import LOOPBACK
-from trimtab.api.trial_pods import encode_trial_pod
+from trimtab.api.admission.dry_run_pod import encode_trial_pod
 
 pytestmark = pytest.mark.e2e
 

@@ -15,28 +15,27 @@ from contract.real_administrator import a_client
 from makers import MIB, amounts
 
 from rig.controlplane import ControlPlane
-from trimtab.api.leases import Lease
-from trimtab.api.pods import decode_pod
-from trimtab.cluster.acting import Acts
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.kinds.pods import decode_pod
 from trimtab.cluster.errors import ApiError
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.operations import Add, Operation, Remove
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.quantities import format_amount
-from trimtab.core.resources import Resources
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.objects import (
+from trimtab.cluster.live.writes import Acts
+from trimtab.core.model.json_patch import Add, Operation, Remove
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.resources import Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.api_server.writes import ResizeRules, Serving
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     LimitRange,
     PodTemplate,
     Quota,
 )
-from trimtab.simulation.resize_rules import ResizeRules
-from trimtab.simulation.serving import Serving
-from trimtab.simulation.virtual_time import VirtualClock
-from trimtab.simulation.world import World
+from trimtab.simulation.world.virtual_time import VirtualClock
+from trimtab.simulation.world.world import World
 
 pytestmark = pytest.mark.e2e
 

@@ -19,14 +19,14 @@ from contract.stage import meanwhile
 from relay import LOOPBACK, Relay, relaying
 
 from rig.controlplane import ControlPlane
-from trimtab.api.lists import decode_list
-from trimtab.cluster import paths
-from trimtab.cluster.adapter import LiveCluster, Scope
-from trimtab.cluster.client import Client
-from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.api.wire.lists import decode_list
 from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError
-from trimtab.cluster.sharing import decode_thrifty_pod
-from trimtab.core.pods import Pod
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.live.leader_election import ElectionSettings, Elector
+from trimtab.cluster.watch.interning import decode_thrifty_pod
+from trimtab.core.model.pods import Pod
 
 pytestmark = pytest.mark.e2e
 

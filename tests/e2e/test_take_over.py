@@ -21,9 +21,9 @@ from reference import original_metrics
 from rig import controlplane, processes, programs, waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
-from trimtab.api.registrations import decode_registration
-from trimtab.core.autoscalers import ContainerRecommendation
-from trimtab.core.registration import MAIN
+from trimtab.api.kinds.webhook_configurations import decode_registration
+from trimtab.core.model.autoscalers import ContainerRecommendation
+from trimtab.core.webhook.registration import MAIN
 
 pytestmark = pytest.mark.e2e
 

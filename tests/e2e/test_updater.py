@@ -24,8 +24,8 @@ from e2e.updater_stage import (
 
 from rig import waiting
 from rig.controlplane import ControlPlane
-from trimtab.core.quantities import format_amount, parse_amount
-from trimtab.core.resources import Resource
+from trimtab.core.model.quantities import format_amount, parse_amount
+from trimtab.core.model.resources import Resource
 
 pytestmark = pytest.mark.e2e
 

@@ -10,14 +10,14 @@ from checkpoint_store import Checkpoints
 
 from rig import stages
 from rig.controlplane import ControlPlane
-from trimtab.api.pods import decode_pod
-from trimtab.cluster.acting import Acts
-from trimtab.cluster.budget import RequestBudget
-from trimtab.cluster.client import Client
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.cluster.auth.kubeconfig import load_kubeconfig
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ForbiddenError, InvalidError
-from trimtab.cluster.kubeconfig import load_kubeconfig
-from trimtab.core.operations import Add
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.live.writes import Acts
+from trimtab.core.model.json_patch import Add
 
 pytestmark = pytest.mark.e2e
 

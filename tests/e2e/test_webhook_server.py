@@ -18,7 +18,7 @@ from tls_makers import a_pair, an_authority
 from rig import waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
-from trimtab.cluster.trust import show_certificate
+from trimtab.cluster.auth.credentials import show_certificate
 
 pytestmark = pytest.mark.e2e
 

@@ -21,10 +21,10 @@ from tls_makers import Pair, a_pair, an_authority
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
-from trimtab.api.keyrings import split_bundle
-from trimtab.api.registrations import decode_registration, encode_registration
-from trimtab.api.trial_pods import encode_trial_pod
-from trimtab.core.registration import (
+from trimtab.api.admission.dry_run_pod import encode_trial_pod
+from trimtab.api.kinds.secrets import split_bundle
+from trimtab.api.kinds.webhook_configurations import decode_registration, encode_registration
+from trimtab.core.webhook.registration import (
     MAIN,
     Registration,
     RegistrationSettings,

@@ -14,7 +14,7 @@ from e2e.components import SLOW_SECONDS, Json, Run, running
 
 from rig import waiting
 from rig.controlplane import ControlPlane
-from trimtab.api.times import format_micro_time
+from trimtab.api.wire.times import format_micro_time
 
 MERGE = "application/merge-patch+json"
 AUTOSCALING = "autoscaling.k8s.io/v1"

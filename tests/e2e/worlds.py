@@ -7,11 +7,11 @@ from e2e.components import SLOW_SECONDS, Json, install
 
 from rig import waiting
 from rig.controlplane import ControlPlane
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.checkpoints import decode_checkpoint
-from trimtab.core.autoscalers import ContainerRecommendation
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.resources import Resources
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.checkpoints import decode_checkpoint
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import ContainerRecommendation
+from trimtab.core.model.resources import Resources
 
 AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces"
 

@@ -7,15 +7,15 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.limit_ranges import decode_limit_range
-from trimtab.api.pods import decode_pod
-from trimtab.core import quantities
-from trimtab.core.annotations import BOOST_PREFIX
-from trimtab.core.boost import BoostError
-from trimtab.core.gates import FeatureGates
-from trimtab.core.patch import admission_patch
-from trimtab.core.resources import Resource
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.limits import decode_limit_range
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.model import quantities
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.pods import BOOST_PREFIX
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.admission_patch import admission_patch
+from trimtab.core.sizing.startup_boost import BoostError
 
 
 def differences(case: dict[str, Any]) -> list[str]:

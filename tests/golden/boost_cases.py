@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.limit_ranges import decode_limit_range
-from trimtab.api.pods import decode_pod
-from trimtab.core import quantities
-from trimtab.core.allocations import controls_limits, is_off, recommended_for_pod
-from trimtab.core.autoscalers import Autoscaler, BoostType, CpuBoost, effective_boost
-from trimtab.core.boost import BoostError, boosted_millicores
-from trimtab.core.pods import Container, Pod
-from trimtab.core.resources import Resource
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.limits import decode_limit_range
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.model import quantities
+from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost, effective_boost
+from trimtab.core.model.pods import Container, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.container_resources import controls_limits, is_off, recommended_for_pod
+from trimtab.core.sizing.startup_boost import BoostError, boosted_millicores
 
 BOOST_LINES = (
     r"(patches\./metadata/annotations/|annotations\.)(vpaCpuStartupBoost(~1|/)|vpaUpdates: )"

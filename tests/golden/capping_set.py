@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.limit_ranges import decode_limit_range
-from trimtab.api.pods import decode_pod
-from trimtab.core import estimates, quantities
-from trimtab.core.autoscalers import ContainerRecommendation, policy_for
-from trimtab.core.notes import format_note
-from trimtab.core.policy import cap_for_pod
-from trimtab.core.recommendation import Caps, caps_for
-from trimtab.core.resources import BOTH, Resources
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.limits import decode_limit_range
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.model import quantities
+from trimtab.core.model.autoscalers import ContainerRecommendation, policy_for
+from trimtab.core.model.cap_notes import format_note
+from trimtab.core.model.recommendation import Caps, caps_for
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.core.recommendation import estimators
+from trimtab.core.sizing.capping import cap_for_pod
 
 AMOUNTS = {
     "target": "target",
@@ -91,7 +92,7 @@ def cap_container(recommendation: ContainerRecommendation, caps: Caps) -> Contai
 
 def cap_amounts(amounts: Resources, caps: Caps) -> Resources:
     columns = [np.array([amounts.get(kind, 0)]) for kind in BOTH]
-    capped = map(estimates.cap, columns, caps.least, caps.most)
+    capped = map(estimators.cap, columns, caps.least, caps.most)
     found = {kind: int(column[0]) for kind, column in zip(BOTH, capped, strict=True)}
     return {kind: found[kind] for kind in amounts}
 

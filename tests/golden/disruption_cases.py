@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.core.annotations import BOOST_PREFIX
-from trimtab.core.quantities import is_whole_amount, parse
-from trimtab.core.resources import BOTH
+from trimtab.core.model.pods import BOOST_PREFIX
+from trimtab.core.model.quantities import is_whole_amount, parse
+from trimtab.core.model.resources import BOTH
 
 COUNTED_KINDS = {"DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 

@@ -8,21 +8,23 @@ from typing import Any
 
 from golden import priority_set
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.pods import decode_pod
-from trimtab.core import disruption, requirements, resizing, urgency
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.disruption import DisruptionSettings, Standing
-from trimtab.core.gates import FeatureGates
-from trimtab.core.holds import HoldReason
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.outcomes import Evict
-from trimtab.core.plan import plan
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.resources import BOTH
-from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.changes import change
+from trimtab.core.changes.outcomes import Evict
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.guards.disruption_budgets import DisruptionSettings, Standing
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.resources import BOTH
+from trimtab.core.model.selectors import Selector
+from trimtab.core.updates import resize_or_evict
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan import plan
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)
 RECREATING = (UpdateMode.RECREATE, UpdateMode.AUTO)
@@ -45,22 +47,22 @@ class Groups:
             WorkloadName("default", entry["kind"], entry["name"]): entry["replicas"]
             for entry in given["controllers"]
         }
-        self.groups = disruption.count_groups(self.pods.values(), self.configured)
+        self.groups = disruption_budgets.count_groups(self.pods.values(), self.configured)
         self.spent: Counter[WorkloadName | None] = Counter()
 
     def standing(self, name: str) -> Standing | HoldReason:
-        owner = disruption.owner_of(self.pods[name])
+        owner = disruption_budgets.owner_of(self.pods[name])
         group = None if owner is None else self.groups[owner]
-        return disruption.standing(
+        return disruption_budgets.standing(
             group, self.autoscaler, self.settings, can_resize=self.can_resize
         )
 
     def may_evict(self, name: str) -> bool:
         pod, standing = self.pods[name], self.standing(name)
-        owner = disruption.owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         if owner is None or isinstance(standing, HoldReason):
             return False
-        situation = resizing.Situation(
+        situation = resize_or_evict.Situation(
             pod=pod,
             # Ours evicts a pending pod only to shrink, so that is what all of them want.
             targets={each.name: dict.fromkeys(BOTH, 0) for each in pod.containers},
@@ -68,10 +70,10 @@ class Groups:
             disruptable=self.groups[owner].is_disruptable(
                 self.settings.tolerance, self.spent[owner]
             ),
-            memory=resizing.ResizeMemory(),
+            memory=resize_or_evict.ResizeMemory(),
             now=NOW,
         )
-        return resizing.decide_eviction(situation) is resizing.Action.EVICT
+        return resize_or_evict.decide_eviction(situation) is resize_or_evict.Action.EVICT
 
     def attempt(self, name: str) -> dict[str, Any]:
         if isinstance(self.standing(name), HoldReason):
@@ -80,7 +82,7 @@ class Groups:
             error = f"cannot evict pod default/{name}: eviction budget exceeded"
         else:
             if self.pods[name].phase is not PodPhase.PENDING:
-                self.spent[disruption.owner_of(self.pods[name])] += 1
+                self.spent[disruption_budgets.owner_of(self.pods[name])] += 1
             return {"evicted": True, "pod": name}
         return {"evicted": False, "pod": name, "error": error}
 
@@ -113,13 +115,13 @@ def update_order(groups: Groups, at_first: dict[str, bool]) -> list[str]:
         for name, pod in groups.pods.items()
         if at_first[name]
     ]
-    accepted = urgency.most_urgent_first(
+    accepted = change.most_urgent_first(
         each for each in wishes if priority_set.is_accepted(each, groups.autoscaler, {}, NOW)
     )
     return [
         each.pod.name
         for each in accepted
-        if requirements.are_fulfilled(groups.autoscaler.requirements, each.pod, each.recommendation)
+        if change.are_fulfilled(groups.autoscaler.requirements, each.pod, each.recommendation)
     ]
 
 

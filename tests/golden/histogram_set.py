@@ -4,9 +4,9 @@ import math
 from datetime import datetime, timedelta
 from typing import Any
 
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS
-from trimtab.core.checkpoint import CheckpointError, HistogramCheckpoint
-from trimtab.core.histogram import HistogramBank
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS
+from trimtab.core.histogram.checkpoint import CheckpointError, HistogramCheckpoint
 
 SCHEMES = {"cpu": CPU_BUCKETS, "memory": MEMORY_BUCKETS}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.core import quantities
+from trimtab.core.model import quantities
 
 RESOURCES = ("cpu", "memory")
 ZERO = quantities.parse("0")

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.pods import decode_pod
-from trimtab.core import requirements, urgency
-from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
-from trimtab.core.pods import Pod
-from trimtab.core.policy import cap_for_pod
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.core.changes import change as requirements
+from trimtab.core.changes import change as urgency
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.model.pods import Pod
+from trimtab.core.sizing.capping import cap_for_pod
 
 
 @dataclass(frozen=True)

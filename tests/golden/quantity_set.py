@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.core import quantities
+from trimtab.core.model import quantities
 
 
 def differences(case: dict[str, Any]) -> list[str]:

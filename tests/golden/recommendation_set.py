@@ -10,19 +10,19 @@ import msgspec
 import numpy as np
 from golden.capping_set import AMOUNTS, numbers
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.label_selectors import LabelSelector, convert_selector
-from trimtab.core import quantities
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import Autoscaler, scales
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.containers import PodName
-from trimtab.core.explanation import explain_containers
-from trimtab.core.intake import Intake, Samples
-from trimtab.core.publications import Publications
-from trimtab.core.recommendation import Recommendation, RecommendationSettings
-from trimtab.core.saving import encode_histories
-from trimtab.core.usage import Usage
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds.selectors import LabelSelector, convert_selector
+from trimtab.core.explain.recommendation import explain_containers
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model import quantities
+from trimtab.core.model.autoscalers import Autoscaler, scales
+from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.recommendation.recommender import Publications
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.core.usage.checkpoints import encode_histories
+from trimtab.core.usage.cluster_usage import Usage
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.samples import Intake, Samples
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 DAY_SECONDS = 24 * 60 * 60

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.core import selector_syntax, selectors
+from trimtab.core.model import selector_validation, selectors
 
 
 def differences(case: dict[str, Any]) -> list[str]:
@@ -19,7 +19,7 @@ def differences(case: dict[str, Any]) -> list[str]:
 def _answer(selector: dict[str, Any] | None, label_sets: list[dict[str, str]]) -> dict[str, Any]:
     try:
         built = None if selector is None else _build(selector)
-    except selector_syntax.SelectorError as error:
+    except selector_validation.SelectorError as error:
         return {"error": str(error)}
     return {
         "empty": built is not None and selectors.is_catch_all(built),
@@ -30,9 +30,9 @@ def _answer(selector: dict[str, Any] | None, label_sets: list[dict[str, str]]) -
 
 def _build(wire: dict[str, Any]) -> selectors.Selector:
     expressions = [
-        selector_syntax.Expression(
+        selector_validation.Expression(
             entry["key"], entry["operator"], tuple(entry.get("values") or ())
         )
         for entry in wire.get("matchExpressions") or ()
     ]
-    return selector_syntax.build(wire.get("matchLabels") or {}, expressions)
+    return selector_validation.build(wire.get("matchLabels") or {}, expressions)

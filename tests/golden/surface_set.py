@@ -3,7 +3,7 @@
 from typing import Any
 
 from reference import exposed, flags_page, original_flags, original_metrics
-from trimtab.cli.commands import app
+from trimtab.cli.app import app
 
 _FLAGS = {
     "recommender": original_flags.RECOMMENDER,

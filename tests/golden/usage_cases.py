@@ -3,10 +3,10 @@
 import json
 from typing import Any, Final
 
-from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.core import quantities
-from trimtab.core.autoscalers import policy_for
-from trimtab.core.resources import BOTH, Resource
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.core.model import quantities
+from trimtab.core.model.autoscalers import policy_for
+from trimtab.core.model.resources import BOTH, Resource
 
 _POD_FLOORS: Final = {Resource.CPU: 25, Resource.MEMORY: 250 * 1024 * 1024}
 

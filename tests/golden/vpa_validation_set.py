@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from crd_rules import crd_violations
 
-from trimtab.api import field_errors
-from trimtab.api.autoscaler_wire import decode_wire
-from trimtab.api.validation import validate
-from trimtab.core.gates import FeatureGates
+from trimtab.api.kinds.autoscaler_wire import decode_wire
+from trimtab.api.validation.autoscaler import validate
+from trimtab.api.wire import field_errors
+from trimtab.core.model.feature_gates import FeatureGates
 
 _LISTED = {"errors", "crdSchema"}
 _GATES = {

@@ -15,18 +15,17 @@ import numpy as np
 import pytest
 
 from oracle import original
-from trimtab.backtest.autoscaled import Autoscaled, original_settings
+from trimtab.backtest.autoscaler_policy import Autoscaled, original_settings
 from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, starting_requests
 from trimtab.backtest.demand import CPU, MEMORY, Demand, gather
-from trimtab.backtest.fleet import Fleet
+from trimtab.backtest.fleet import Fleet, Tally
 from trimtab.backtest.policies import Choice, Readings, Situation
 from trimtab.backtest.replay import Replay
 from trimtab.backtest.scenarios import SCENARIOS, limits_of
-from trimtab.backtest.tally import Tally
-from trimtab.core.buckets import Floats, Ints
-from trimtab.core.quantities import parse_amount
-from trimtab.core.resources import BOTH
-from trimtab.simulation.traces import read_recordings
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.quantities import parse_amount
+from trimtab.core.model.resources import BOTH
+from trimtab.simulation.load.traces import read_recordings
 
 _TRACE: Final = Path(__file__).parent / "traces" / "google-2011-jobs.csv"
 _DAY: Final = 288

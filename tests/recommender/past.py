@@ -9,9 +9,8 @@ import numpy as np
 from recommender.small_world import Load
 
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
-from trimtab.core.past_pods import PodTrace
-from trimtab.core.past_usage import PastUsage, Series, Shard, gather
-from trimtab.core.resources import Resource
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.history_samples import PastUsage, PodTrace, Series, Shard, gather
 
 
 @dataclass

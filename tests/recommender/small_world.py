@@ -14,29 +14,28 @@ from makers import MIB, NOW, a_container, amounts
 from usage_makers import a_selector
 from virtual_time import StillClock
 
-from trimtab.api.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
-from trimtab.api.events import Event
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.leases import Lease
-from trimtab.api.metrics import UsageColumns
-from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.api.workloads import WELL_KNOWN_KINDS
+from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
+from trimtab.api.kinds.events import Event
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.api.wire.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
-from trimtab.cluster.store import Writer, open_store
-from trimtab.core.autoscalers import (
+from trimtab.cluster.watch.store import Writer, open_store
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
     Condition,
     ContainerRecommendation,
     TargetReference,
 )
-from trimtab.core.horizontal import Horizontal
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.namespaces import Namespace
-from trimtab.core.nodes import Node
-from trimtab.core.operations import Patch
-from trimtab.core.pods import (
+from trimtab.core.model.hpa import Horizontal
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import (
     Container,
     OwnerReference,
     Pod,
@@ -45,10 +44,10 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.quotas import Quota
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
-from trimtab.recommender.loop import NOT_LISTED_YET, Recommender
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.workloads import Lookup, Namespace, PeekedOwner, PeekedWorkload, Workload
+from trimtab.core.sizing.quotas import Quota
+from trimtab.recommender.controller import NOT_LISTED_YET, Recommender
 from trimtab.recommender.settings import RecommenderSettings
 
 

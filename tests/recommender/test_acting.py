@@ -7,8 +7,8 @@ import pytest
 from makers import NOW, minutes
 from virtual_time import LoopClock, StillClock, run_virtually
 
-from trimtab.recommender.acting import Writers
 from trimtab.recommender.reports import Step
+from trimtab.recommender.writes import Writers
 
 SECOND = timedelta(seconds=1)
 ITEMS = [(str(number), number) for number in range(20)]

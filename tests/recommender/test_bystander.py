@@ -9,10 +9,10 @@ from recommender.past import Past
 from recommender.small_world import Load, SmallWorld
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.shadows import Owned, group_pods
-from trimtab.recommender.bystander import Bystander, HistoryProgress, Sight
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.report.virtual_autoscalers import Owned, group_pods
+from trimtab.recommender.dry_run import Bystander, HistoryProgress, Sight
 from trimtab.recommender.settings import RecommenderSettings
 
 _SETTINGS = RecommenderSettings()

@@ -6,10 +6,10 @@ from typing import Any
 from makers import MIB, a_recommendation, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.explained_numbers import NumbersFrom, Origin
-from trimtab.core.resources import Resource
-from trimtab.recommender.explaining import show_page
-from trimtab.recommender.loop import Recommender
+from trimtab.api.explain.recommendation import NumbersFrom, Origin
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.controller import Recommender
+from trimtab.recommender.pages import show_page
 from trimtab.recommender.settings import RecommenderSettings
 
 

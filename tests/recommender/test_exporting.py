@@ -3,14 +3,14 @@
 from makers import MIB, amounts
 from prometheus_client import CollectorRegistry
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerPolicy,
     ContainerRecommendation,
     TargetReference,
     UpdateMode,
 )
-from trimtab.recommender.exporting import RecommendationExporter
+from trimtab.recommender.status_metrics import RecommendationExporter
 
 PREFIX = "kube_verticalpodautoscaler_"
 OBJECT = {

@@ -8,14 +8,14 @@ from makers import MIB, a_container
 from recommender.small_world import SmallWorld
 from usage_makers import a_selector
 
-from trimtab.api.external_metrics import PodGroup
-from trimtab.api.metrics import UsageColumns
+from trimtab.api.usage.external_metrics import PodGroup
+from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.errors import ClusterError
-from trimtab.core.pods import PodPhase
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector
-from trimtab.recommender.external_usage import ExternalUsage
-from trimtab.recommender.loop import MOST_TOLD, Recommender
+from trimtab.core.model.pods import PodPhase
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector
+from trimtab.recommender.controller import MOST_TOLD, Recommender
+from trimtab.recommender.load_usage import ExternalUsage
 from trimtab.recommender.settings import RecommenderSettings
 
 

@@ -12,8 +12,8 @@ from recommender.past import Past
 from recommender.small_world import Load, SmallWorld
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.core.resources import Resource
-from trimtab.recommender.loop import Recommender
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 
 BUSY = Load(cpu=800, memory=2000 * MIB)

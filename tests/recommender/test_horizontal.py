@@ -7,12 +7,12 @@ import pytest
 from makers import MIB, a_container, amounts, hours, minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import TargetReference, UpdateMode
-from trimtab.core.horizontal import Horizontal, HpaConflict
-from trimtab.core.pods import OwnerReference, WorkloadName
-from trimtab.core.resources import Resource
+from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.core.model.autoscalers import TargetReference, UpdateMode
+from trimtab.core.model.hpa import Horizontal, HpaConflict
+from trimtab.core.model.pods import OwnerReference, WorkloadName
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.aggregates import UsageSettings
 
 WANTED_UTILIZATION, TOLERANCE, MOST_PODS = 0.8, 0.1, 200
 """What people usually ask of a HorizontalPodAutoscaler, and the tolerance that it has."""

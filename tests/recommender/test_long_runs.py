@@ -9,7 +9,7 @@ import pytest
 from makers import MIB, a_container, amounts
 from recommender.small_world import SmallWorld
 
-from trimtab.recommender.knowledge import Knowledge
+from trimtab.recommender.state import Knowledge
 
 TICK = timedelta(hours=1)
 TICKS_A_DAY = timedelta(days=1) // TICK

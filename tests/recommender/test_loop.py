@@ -4,8 +4,8 @@ from datetime import timedelta
 from makers import minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.core.resources import Resource
-from trimtab.recommender.loop import Recommender
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import Turnout
 from trimtab.recommender.settings import RecommenderSettings
 

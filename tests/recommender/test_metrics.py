@@ -10,10 +10,10 @@ from prometheus_client import REGISTRY, generate_latest
 from recommender.small_world import Load, SmallWorld
 
 from reference.original_metrics import RECOMMENDER
-from trimtab.cli.http_server import format_metrics
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.pods import Allocation, ContainerKind
-from trimtab.recommender.loop import Recommender
+from trimtab.cli.runtime.http_server import format_metrics
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import Allocation, ContainerKind
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.metrics import Meter, note_query
 from trimtab.recommender.reports import ResourceSource, Turnout
 

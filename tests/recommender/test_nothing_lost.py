@@ -10,14 +10,14 @@ import pytest
 from makers import MIB, NOW, a_container, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import Unreadable
-from trimtab.api.supplements import SUPPLEMENT
-from trimtab.core.autoscalers import AutoscalerName, Condition
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.resources import Resource
-from trimtab.recommender.loop import Recommender
+from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.autoscalers import AutoscalerName, Condition
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.controller import Recommender
 
 DAY = timedelta(days=1)
 

@@ -9,11 +9,11 @@ from makers import MIB, a_container, amounts, hours, minutes
 from msgspec import structs
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.evictions import MemoryEviction
-from trimtab.core.autoscalers import ContainerPolicy, TargetReference
-from trimtab.core.pods import PodPhase, Termination
-from trimtab.core.resources import Resource
-from trimtab.recommender.loop import Recommender
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.core.model.autoscalers import ContainerPolicy, TargetReference
+from trimtab.core.model.pods import PodPhase, Termination
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import TickReport
 
 APP = a_container(requests=amounts(100, 1000 * MIB), is_running=True)

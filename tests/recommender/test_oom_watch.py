@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from makers import MIB, NOW, a_container, a_pod, amounts, minutes
 
-from trimtab.api.evictions import MemoryEviction
-from trimtab.core.pods import Termination
-from trimtab.recommender.oom_watch import MEMORY_OF_THE_GONE, OomWatch
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.core.model.pods import Termination
+from trimtab.recommender.oom_observer import MEMORY_OF_THE_GONE, OomWatch
 
 APP = a_container(requests=amounts(100, 1000 * MIB), is_running=True)
 POD = a_pod(APP, name="web-0")

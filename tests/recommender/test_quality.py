@@ -6,9 +6,9 @@ from makers import MIB, minutes
 from prometheus_client import REGISTRY
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, UpdateMode
-from trimtab.recommender.array_histograms import ArrayHistogram
-from trimtab.recommender.quality import QualityMeter
+from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy, UpdateMode
+from trimtab.recommender.accuracy_metrics import QualityMeter
+from trimtab.recommender.prometheus_types import ArrayHistogram
 
 HISTOGRAM = ArrayHistogram("test_array_histogram", "For tests.", ["kind"], [-1, 0, 2.5])
 

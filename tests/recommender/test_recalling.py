@@ -3,12 +3,12 @@
 from makers import minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.explained_numbers import NumbersFrom, NumbersPage, Origin
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.quantities import format_amount
-from trimtab.core.resources import Resource
-from trimtab.recommender.explaining import explain
-from trimtab.recommender.recalling import recall
+from trimtab.api.explain.recommendation import NumbersFrom, NumbersPage, Origin
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.pages import explain
+from trimtab.recommender.restore import recall
 from trimtab.recommender.settings import RecommenderSettings
 
 WEB = AutoscalerName("default", "web")

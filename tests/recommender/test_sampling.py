@@ -9,11 +9,11 @@ import pytest
 from makers import MIB, a_container, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import ContainerPolicy
-from trimtab.core.pods import ContainerKind
-from trimtab.core.resources import Resource
-from trimtab.recommender.loop import Recommender
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.model.pods import ContainerKind
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import Step, TickReport
 
 

@@ -8,11 +8,11 @@ from makers import NOW, minutes
 from recommender.small_world import SmallWorld
 from usage_makers import a_selector
 
-from trimtab.core.autoscalers import TargetReference
-from trimtab.core.gates import FeatureGates
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.settings_errors import SettingsError
-from trimtab.core.workloads import Workload
+from trimtab.core.model.autoscalers import TargetReference
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.validation import SettingsError
+from trimtab.core.model.workloads import Workload
 from trimtab.recommender.settings import RecommenderSettings
 
 

@@ -6,15 +6,15 @@ from makers import minutes
 from recommender.small_world import Load, SmallWorld
 from structlog.typing import EventDict
 
-from trimtab.recommender import telling
-from trimtab.recommender.loop import Recommender
+from trimtab.recommender import logs
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import Turnout
 
 
 async def tell_of_tick(world: SmallWorld, recommender: Recommender) -> list[EventDict]:
     with structlog.testing.capture_logs() as told:
         at = world.clock.now()
-        telling.tell(Turnout(at, await recommender.tick()), recommender.knowledge)
+        logs.tell(Turnout(at, await recommender.tick()), recommender.knowledge)
     world.wait(minutes(1))
     return list(told)
 
@@ -30,7 +30,7 @@ def world() -> SmallWorld:
 
 def test_history_is_told_with_how_it_is_labelled() -> None:
     with structlog.testing.capture_logs() as told:
-        telling.tell_of_history(3, {"job": "kubelet"})
+        logs.tell_of_history(3, {"job": "kubelet"})
 
     assert told == [
         {"event": "history read", "log_level": "info", "namespaces": 3, "job": "kubelet"}
@@ -74,14 +74,14 @@ async def test_what_went_wrong_is_told_with_the_step_and_what_it_was_about(
 
 
 async def test_where_much_goes_wrong_some_is_told_and_the_rest_counted(world: SmallWorld) -> None:
-    for number in range(telling.MOST_PROBLEMS + 3):
+    for number in range(logs.MOST_PROBLEMS + 3):
         world.deploy(f"more-{number}")
         world.autoscale(f"more-{number}")
     world.failing.add("publish_status")
     told = await tell_of_tick(world, world.recommender())
 
     problems = [one for one in told if one["event"] == "step incomplete"]
-    assert len(problems) == telling.MOST_PROBLEMS + 1
+    assert len(problems) == logs.MOST_PROBLEMS + 1
     assert (problems[-1]["step"], problems[-1]["left_out"]) == ("UpdateVPAs", 4)
 
 
@@ -98,7 +98,7 @@ async def test_what_was_saved_at_the_end_is_told(world: SmallWorld) -> None:
     world.wait(minutes(1))
     await recommender.tick()
     with structlog.testing.capture_logs() as told:
-        telling.tell_of_saving(await recommender.save_all())
+        logs.tell_of_saving(await recommender.save_all())
 
     (said,) = told
     assert (said["event"], said["written"], said["unsaved"]) == ("checkpoints saved", 1, 0)
@@ -110,7 +110,7 @@ async def test_how_much_could_not_be_saved_at_the_end_is_a_warning(world: SmallW
     world.wait(minutes(1))
     await recommender.tick()
     with structlog.testing.capture_logs() as told:
-        telling.tell_of_saving(await recommender.save_all(within=minutes(0)))
+        logs.tell_of_saving(await recommender.save_all(within=minutes(0)))
 
     assert [(one["event"], one["unsaved"], one["log_level"]) for one in told] == [
         ("checkpoints unsaved", 1, "warning"),

@@ -8,20 +8,20 @@ import pytest
 from makers import MIB, a_container, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import Unreadable
-from trimtab.core.autoscalers import (
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
     Condition,
     ContainerRecommendation,
 )
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.publishing import PublishingSettings
-from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
-from trimtab.core.resources import Resource
-from trimtab.recommender.loop import Recommender
+from trimtab.core.model.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.core.model.resources import Resource
+from trimtab.core.recommendation.status_changes import PublishingSettings
+from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import TickReport
 
 

@@ -11,18 +11,18 @@ import pytest
 from makers import NOW, a_pod
 from structlog.testing import capture_logs
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Act, Evict, Hold, Resize, Unboost
-from trimtab.core.pods import WorkloadName
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Act, Evict, Hold, Resize, Unboost
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Post, RolePlan, Standing
-from trimtab.core.urgency import Change
-from trimtab.roles import news as role_news
-from trimtab.roles.narrating import Narrator
-from trimtab.updater.agenda import Task
-from trimtab.updater.carrying import ActResult
-from trimtab.updater.narrating import narrate
-from trimtab.updater.news import Acted, Held
+from trimtab.roles import reports as role_news
+from trimtab.roles.logs import Narrator
+from trimtab.updater.actions import ActResult
+from trimtab.updater.logs import narrate
+from trimtab.updater.queue import Task
+from trimtab.updater.reports import Acted, Held
 
 ROOT = Path(__file__).parents[2]
 LOGS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reference import exposed, flags_page, metrics_page, original_flags, original_metrics
-from trimtab.cli.commands import app
+from trimtab.cli.app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = dict(flags_page.list_commands(app))

@@ -10,18 +10,18 @@ from datetime import timedelta
 from makers import NOW, a_pod, minutes
 from virtual_time import StillClock
 
-from trimtab.api.leases import Lease
-from trimtab.api.lists import Unreadable
-from trimtab.api.statuses import Status
-from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.lists import Unreadable
+from trimtab.api.wire.status_errors import Status
+from trimtab.api.wire.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Store, SummedStore
-from trimtab.cluster.store import Writer, open_store
-from trimtab.core.operations import Patch
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.cluster.watch.store import Writer, open_store
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.workloads import Workload
 from trimtab.core.roles import Role
-from trimtab.core.workloads import Workload
-from trimtab.simulation.patching import PatchError, apply_patch
+from trimtab.simulation.api_server.json_patch import PatchError, apply_patch
 
 ROLE = Role()
 LEASE = "db-leader"

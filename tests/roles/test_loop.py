@@ -7,13 +7,13 @@ import pytest
 from makers import minutes
 from roles.small_cluster import GONE, LEASE, SmallCluster
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import Unreadable
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.errors import ConflictError, ForbiddenError
-from trimtab.core.pods import WorkloadName
+from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Standing
-from trimtab.roles.loop import RoleKeeper
-from trimtab.roles.news import Blind, Broken, Failed, News, Outdated, Planned
+from trimtab.roles.controller import RoleKeeper
+from trimtab.roles.reports import Blind, Broken, Failed, News, Outdated, Planned
 from trimtab.roles.settings import RolesSettings
 
 SECOND = timedelta(seconds=1)

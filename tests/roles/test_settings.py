@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from trimtab.core.model.validation import SettingsError
 from trimtab.core.roles import Role
-from trimtab.core.settings_errors import SettingsError
 from trimtab.roles.settings import RolesSettings
 
 

@@ -8,11 +8,12 @@ from makers import a_pod
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from trimtab.core.pods import WorkloadName
+from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Post, RolePlan, Standing
 from trimtab.roles import metrics
-from trimtab.roles.narrating import Narrator
-from trimtab.roles.news import (
+from trimtab.roles.logs import Narrator
+from trimtab.roles.pages import show_roles
+from trimtab.roles.reports import (
     Blind,
     Broken,
     Change,
@@ -23,7 +24,6 @@ from trimtab.roles.news import (
     Planned,
     tell_nobody,
 )
-from trimtab.roles.showing import show_roles
 
 POST = Post(WorkloadName("default", "StatefulSet", "db"), "db-leader", frozenset({"uid-db"}))
 FORMER, HOLDER = a_pod(name="db-0"), a_pod(name="db-1")

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from makers import MIB, amounts
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
     ChangeDirection,
@@ -20,14 +20,17 @@ from trimtab.core.autoscalers import (
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, ContainerKind
-from trimtab.core.records import dataclass
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation.faults import Fault, FaultKind
-from trimtab.simulation.loads import Load, Wave, constant, leaking
-from trimtab.simulation.objects import (
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, ContainerKind
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.components import REAL
+from trimtab.simulation.faults.kinds import Fault, FaultKind
+from trimtab.simulation.run import Report, run_scenario
+from trimtab.simulation.scenarios import Scenario
+from trimtab.simulation.world.loads import Load, Wave, constant, leaking
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     LimitRange,
@@ -37,10 +40,7 @@ from trimtab.simulation.objects import (
     Startup,
     WorkloadObject,
 )
-from trimtab.simulation.runs import Report, run_scenario
-from trimtab.simulation.scenarios import Scenario
-from trimtab.simulation.stack import REAL
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.world.virtual_time import run_virtually
 
 TRIPLE = CpuBoost(BoostType.FACTOR, factor=3, duration=timedelta(seconds=5))
 DAEMONS = "agent"

@@ -9,24 +9,31 @@ from typing import TypeVar
 
 from makers import MIB, amounts
 
-from trimtab.core.pods import Allocation, Container, ContainerKind, OwnerReference, Pod, PodPhase
-from trimtab.core.resources import BOTH, Resources
-from trimtab.simulation.facts import Fact
-from trimtab.simulation.kubelet import Kubelet, KubeletSettings
-from trimtab.simulation.lines import Line
-from trimtab.simulation.loads import Load, constant
-from trimtab.simulation.objects import (
+from trimtab.core.model.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    OwnerReference,
+    Pod,
+    PodPhase,
+)
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.writes import Serving
+from trimtab.simulation.nodes.kubelet import Kubelet, KubeletSettings
+from trimtab.simulation.nodes.metrics_server import Metrics
+from trimtab.simulation.world.facts import Fact
+from trimtab.simulation.world.loads import Load, constant
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     Node,
     PodTemplate,
     RestartPolicy,
     Startup,
 )
-from trimtab.simulation.serving import Serving
-from trimtab.simulation.tables import Change
-from trimtab.simulation.usage import Metrics
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
-from trimtab.simulation.world import World
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.world import World
 
 _T = TypeVar("_T")
 

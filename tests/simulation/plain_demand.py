@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from trimtab.core.resources import Resource
-from trimtab.simulation.loads import Load
-from trimtab.simulation.virtual_time import START
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.world.loads import Load
+from trimtab.simulation.world.virtual_time import START
 
 HOUR = 3600.0
 

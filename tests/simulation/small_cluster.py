@@ -11,16 +11,16 @@ from typing import ParamSpec
 
 from makers import MIB, NOW, a_container, a_pod, amounts
 
-from trimtab.core.pods import Allocation, Container, Pod, PodPhase
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.controllers import Controllers
-from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
-from trimtab.simulation.scheduling import Scheduler
-from trimtab.simulation.serving import Serving
-from trimtab.simulation.tables import Change
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
-from trimtab.simulation.world import World
+from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.api_server.writes import Serving
+from trimtab.simulation.controllers.manager import Controllers
+from trimtab.simulation.nodes.scheduler import Scheduler
+from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.world import World
 
 P = ParamSpec("P")
 

@@ -8,17 +8,19 @@ import pytest
 from makers import MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, Stage, set_amounts
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.events import resized
-from trimtab.api.leases import Lease
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.events import resized
+from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import ClusterError, ConflictError, UnreachableError
-from trimtab.core.autoscalers import Condition
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.operations import Add
-from trimtab.core.pods import WorkloadName
-from trimtab.simulation import refusals
-from trimtab.simulation.access import SimulatedCluster
-from trimtab.simulation.facts import (
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import Condition
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.pods import WorkloadName
+from trimtab.simulation.api_server import requests
+from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.port import SimulatedCluster
+from trimtab.simulation.api_server.requests import WRITES, Act
+from trimtab.simulation.world.facts import (
     CheckpointDeleted,
     CheckpointSaved,
     EventEmitted,
@@ -29,10 +31,8 @@ from trimtab.simulation.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.lines import Disturbance, Line, Trouble
-from trimtab.simulation.objects import WorkloadObject
-from trimtab.simulation.requests import WRITES, Act
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.objects import WorkloadObject
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 
 LARGER = a_recommendation(target=amounts(200, 200 * MIB))
 STALE = Condition("UsageStale", "True")
@@ -118,7 +118,7 @@ def test_an_act_whose_answer_is_lost_has_happened_all_the_same(
 @pytest.mark.parametrize(
     "disturbance",
     [
-        pytest.param(Disturbance(trouble=Trouble(1.0, refusals.conflict, WRITES)), id="refused"),
+        pytest.param(Disturbance(trouble=Trouble(1.0, requests.conflict, WRITES)), id="refused"),
         pytest.param(Disturbance(is_cut=True), id="cut off"),
         pytest.param(Disturbance(is_silent=True), id="silence"),
     ],

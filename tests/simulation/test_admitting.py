@@ -5,14 +5,14 @@ from makers import MIB, amounts
 from simulation.small_cluster import a_template, a_workload, a_world, passing, virtually
 
 from trimtab.cluster.errors import ConflictError, ForbiddenError, InvalidError
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.operations import Add, Patch
-from trimtab.core.pods import Allocation, ContainerKind, Pod, PodPhase
-from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.facts import Fact, PodCreated, PodRefused
-from trimtab.simulation.objects import ContainerTemplate, LimitRange, PodTemplate, Quota
-from trimtab.simulation.virtual_time import START
-from trimtab.simulation.world import World
+from trimtab.core.model.json_patch import Add, Patch
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, ContainerKind, Pod, PodPhase
+from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.world.facts import Fact, PodCreated, PodRefused
+from trimtab.simulation.world.objects import ContainerTemplate, LimitRange, PodTemplate, Quota
+from trimtab.simulation.world.virtual_time import START
+from trimtab.simulation.world.world import World
 
 SET = a_workload("ReplicaSet", uid="set").reference
 CPU = "/spec/containers/0/resources/requests/cpu"

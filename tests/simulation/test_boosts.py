@@ -11,16 +11,17 @@ import pytest
 from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR
 
-from trimtab.core.autoscalers import Autoscaler, CpuBoost, UpdateMode
-from trimtab.core.boost import boosted_containers
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resources import Resource
-from trimtab.core.urgency import Thresholds
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.limit_ranging import completed
-from trimtab.simulation.loads import Load, Wave
-from trimtab.simulation.objects import (
+from trimtab.core.changes.change import Thresholds
+from trimtab.core.model.autoscalers import Autoscaler, CpuBoost, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.simulation.components import run_admission, run_updater
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.limit_ranges import completed
+from trimtab.simulation.world.loads import Load, Wave
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     LimitRange,
     Node,
@@ -28,9 +29,8 @@ from trimtab.simulation.objects import (
     Quota,
     WorkloadObject,
 )
-from trimtab.simulation.stack import run_admission, run_updater
-from trimtab.simulation.virtual_time import run_virtually
-from trimtab.simulation.world import World
+from trimtab.simulation.world.virtual_time import run_virtually
+from trimtab.simulation.world.world import World
 from trimtab.updater.settings import UpdaterSettings
 
 HALF = amounts(500, 100 * MIB)

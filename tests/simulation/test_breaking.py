@@ -7,25 +7,19 @@ from random import Random
 import pytest
 from simulation.small_cluster import a_node, a_workload
 
-from trimtab.api.leases import Lease
+from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import ClusterError
-from trimtab.core.gates import FeatureGates
-from trimtab.core.operations import Add, Patch
-from trimtab.core.pods import Pod, PodPhase
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.breaking import break_now
-from trimtab.simulation.facts import (
-    Fact,
-    FaultBegan,
-    FaultEnded,
-    PodCreated,
-    ProcessCrashed,
-)
-from trimtab.simulation.faults import OF_COMPONENTS, Fault, FaultKind
-from trimtab.simulation.kubelet import KubeletSettings
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add, Patch
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.simulation.faults.injection import break_now
+from trimtab.simulation.faults.kinds import OF_COMPONENTS, Fault, FaultKind
+from trimtab.simulation.nodes.kubelet import KubeletSettings
 from trimtab.simulation.processes import Surroundings
 from trimtab.simulation.scenarios import Scenario
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.facts import Fact, FaultBegan, FaultEnded, PodCreated, ProcessCrashed
+from trimtab.simulation.world.virtual_time import run_virtually
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

@@ -18,8 +18,8 @@ from simulation.toys import (
     set_amounts,
 )
 
-from trimtab.api.leases import Lease
-from trimtab.core.autoscalers import (
+from trimtab.api.kinds.leases import Lease
+from trimtab.core.model.autoscalers import (
     ChangeDirection,
     Condition,
     ContainerPolicy,
@@ -28,9 +28,8 @@ from trimtab.core.autoscalers import (
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name
-from trimtab.core.operations import Add
-from trimtab.core.pods import (
+from trimtab.core.model.json_patch import Add
+from trimtab.core.model.pods import (
     Allocation,
     Container,
     PodPhase,
@@ -38,22 +37,17 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.update_conditions import UpdateConditionType
-from trimtab.simulation.check_admission import AdmissionAlive
-from trimtab.simulation.check_boosts import Boosts
-from trimtab.simulation.check_bounds import RequestBounds
-from trimtab.simulation.check_convergence import Converged
-from trimtab.simulation.check_cool_down import CoolDown
-from trimtab.simulation.check_disruption import Disruption
-from trimtab.simulation.check_eviction_rate import EvictionRate
-from trimtab.simulation.check_futility import Futility
-from trimtab.simulation.check_horizontal import HorizontalHolds
-from trimtab.simulation.check_leaders import Leaders
-from trimtab.simulation.check_modes import Modes
-from trimtab.simulation.check_pod_budgets import PodBudgets
-from trimtab.simulation.check_quiet import Quiet
-from trimtab.simulation.facts import (
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.core.updates.conditions import UpdateConditionType
+from trimtab.simulation.checks.admission import AdmissionAlive, RequestBounds
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.boosts import Boosts
+from trimtab.simulation.checks.convergence import Converged, CoolDown, Futility, Quiet
+from trimtab.simulation.checks.disruption import Disruption, EvictionRate, PodBudgets
+from trimtab.simulation.checks.leaders import Leaders
+from trimtab.simulation.checks.modes import HorizontalHolds, Modes
+from trimtab.simulation.world.facts import (
     FaultBegan,
     PodCreated,
     PodEvicted,
@@ -62,7 +56,7 @@ from trimtab.simulation.facts import (
     PodResized,
     ProcessStarted,
 )
-from trimtab.simulation.objects import (
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     HorizontalScaler,
@@ -70,8 +64,7 @@ from trimtab.simulation.objects import (
     Quota,
     WorkloadObject,
 )
-from trimtab.simulation.rules import Checker, Rules
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.world.virtual_time import START
 
 POLICY = ContainerPolicy("*", min_allowed=amounts(50, 64 * MIB), max_allowed=amounts(400))
 LARGER = a_recommendation(target=amounts(200, 200 * MIB))

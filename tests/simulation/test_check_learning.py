@@ -19,31 +19,29 @@ from simulation.toys import (
     judge,
 )
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.decoding import DecodeError
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.leases import Lease
-from trimtab.api.lists import Unreadable
-from trimtab.api.metrics import UsageColumns
-from trimtab.api.supplements import SUPPLEMENT, encode_supplement
-from trimtab.core.aggregates import CPU_WEIGHT
-from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.containers import ContainerMemory
-from trimtab.core.histogram import HistogramBank
-from trimtab.core.oom_ledger import OomLevel
-from trimtab.core.resources import Resources
-from trimtab.core.supplements import Remembered, Supplement
-from trimtab.simulation.check_counting import SamplesCountedOnce
-from trimtab.simulation.check_histories import Histories, KeptCheckpoints
-from trimtab.simulation.check_kills import KillsCountedOnce
-from trimtab.simulation.check_recommendations import SoundRecommendations
-from trimtab.simulation.check_restarts import SteadyRestarts
-from trimtab.simulation.facts import ContainerKilled, PodPressedOut, UsageTold
+from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, encode_supplement
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.histogram.oom_floors import OomLevel
+from trimtab.core.model.autoscalers import ContainerPolicy, ContainerRecommendation
+from trimtab.core.model.resources import Resources
+from trimtab.core.usage.aggregates import CPU_WEIGHT
+from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.containers import ContainerMemory
+from trimtab.simulation.checks.base import Checker
+from trimtab.simulation.checks.counting import KillsCountedOnce, SamplesCountedOnce
+from trimtab.simulation.checks.histories import Histories, KeptCheckpoints, SteadyRestarts
+from trimtab.simulation.checks.recommendations import SoundRecommendations
 from trimtab.simulation.processes import Surroundings
-from trimtab.simulation.rules import Checker
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.world.facts import ContainerKilled, PodPressedOut, UsageTold
+from trimtab.simulation.world.virtual_time import START
 
 DAY = timedelta(days=1)
 CHECKPOINT = Checkpoint("default", "web", "app", AggregateCheckpoint())

@@ -7,11 +7,10 @@ import pytest
 from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 
-from trimtab.api.leases import Lease
-from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
-from trimtab.core.boost import annotation_name
-from trimtab.core.pods import (
+from trimtab.api.kinds.leases import Lease
+from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
+from trimtab.core.model.pods import (
+    UPDATES,
     Allocation,
     Container,
     OwnerReference,
@@ -21,14 +20,16 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import BOTH, Resources
-from trimtab.simulation.check_availability import Availability, EvictionLoops
-from trimtab.simulation.check_boost_marks import BoostEnds, BoostGate, BoostMarks, RealBoosts
-from trimtab.simulation.check_convergence import Converged
-from trimtab.simulation.check_disruption import Disruption
-from trimtab.simulation.check_growth import PromptGrowth, PromptRescues, UpscaleEvictions
-from trimtab.simulation.check_new_pods import Acceptable, NodeRoom, Proportions, Sized
-from trimtab.simulation.facts import (
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.simulation.checks.availability import Availability, EvictionLoops
+from trimtab.simulation.checks.base import Checker
+from trimtab.simulation.checks.boost_marks import BoostEnds, BoostGate, BoostMarks, RealBoosts
+from trimtab.simulation.checks.convergence import Converged
+from trimtab.simulation.checks.disruption import Disruption
+from trimtab.simulation.checks.growth import PromptGrowth, PromptRescues, UpscaleEvictions
+from trimtab.simulation.checks.new_pods import Acceptable, NodeRoom, Proportions, Sized
+from trimtab.simulation.world.facts import (
     FaultBegan,
     FaultEnded,
     PodCreated,
@@ -38,7 +39,7 @@ from trimtab.simulation.facts import (
     PodResized,
     ProcessStarted,
 )
-from trimtab.simulation.objects import (
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     HorizontalScaler,
@@ -47,7 +48,6 @@ from trimtab.simulation.objects import (
     Quota,
     WorkloadObject,
 )
-from trimtab.simulation.rules import Checker
 
 MARK = annotation_name("app")
 BOOSTED = {**BOOST_TOLD, MARK: "{}"}

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from simulation.toys import Scene, Stage, judge
 
-from trimtab.api.leases import Lease
-from trimtab.core.pods import Pod
+from trimtab.api.kinds.leases import Lease
+from trimtab.core.model.pods import Pod
 from trimtab.core.roles import Role
-from trimtab.simulation.check_roles import Roles
-from trimtab.simulation.elections import identity
-from trimtab.simulation.rules import Checker
+from trimtab.simulation.checks.base import Checker
+from trimtab.simulation.checks.roles import Roles
+from trimtab.simulation.controllers.leader_election import identity
 
 ROLE = Role()
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)

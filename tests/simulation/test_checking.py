@@ -8,11 +8,10 @@ from simulation import (
 )
 from simulation.toys import EvictEverything, Stage
 
-from trimtab.simulation.check_eviction_rate import EvictionRate
-from trimtab.simulation.check_pod_budgets import PodBudgets
-from trimtab.simulation.checking import ALL, MOST_KEPT, Inspector
-from trimtab.simulation.facts import PodEvicted
-from trimtab.simulation.virtual_time import START, run_virtually
+from trimtab.simulation.checks.disruption import EvictionRate, PodBudgets
+from trimtab.simulation.checks.inspector import ALL, MOST_KEPT, Inspector
+from trimtab.simulation.world.facts import PodEvicted
+from trimtab.simulation.world.virtual_time import START, run_virtually
 
 
 def test_for_every_checker_there_is_a_sin_that_it_objects_to() -> None:

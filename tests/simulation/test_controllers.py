@@ -19,11 +19,11 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.operations import Patch
-from trimtab.core.pods import OwnerReference, Pod, PodPhase
-from trimtab.simulation.controllers import ENDED_KEPT, RESYNC_INTERVAL
-from trimtab.simulation.objects import Quota, WorkloadObject
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.pods import OwnerReference, Pod, PodPhase
+from trimtab.simulation.controllers.manager import ENDED_KEPT, RESYNC_INTERVAL
+from trimtab.simulation.world.objects import Quota, WorkloadObject
+from trimtab.simulation.world.virtual_time import run_virtually
 
 KINDS = (
     "CronJob",

@@ -10,8 +10,8 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.pods import PodPhase
-from trimtab.simulation.objects import WorkloadObject
+from trimtab.core.model.pods import PodPhase
+from trimtab.simulation.world.objects import WorkloadObject
 
 
 def a_cron_job(*, minutes: int = 5, runs_for: timedelta = timedelta(seconds=30)) -> WorkloadObject:

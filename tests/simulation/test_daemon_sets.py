@@ -10,9 +10,9 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.pods import Pod, PodPhase
-from trimtab.simulation.objects import WorkloadObject
-from trimtab.simulation.tables import Change
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.simulation.world.objects import WorkloadObject
+from trimtab.simulation.world.tables import Change
 
 
 def places(cluster: SmallCluster) -> list[str]:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from makers import MIB, hours, minutes
 from simulation.plain_demand import Luck, plain_demand
 
-from trimtab.core.resources import BOTH
-from trimtab.simulation import loads
-from trimtab.simulation.demand import Demand
-from trimtab.simulation.loads import Bursts, Load, Trace, Wave
-from trimtab.simulation.virtual_time import START
+from trimtab.core.model.resources import BOTH
+from trimtab.simulation.load.demand import Demand
+from trimtab.simulation.world import loads
+from trimtab.simulation.world.loads import Bursts, Load, Trace, Wave
+from trimtab.simulation.world.virtual_time import START
 
 amount = st.floats(0, 1e13)
 change = st.floats(-1e13, 1e13)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from trimtab.core.resources import BOTH, Resource
-from trimtab.simulation.demo import HAND_OVERS, open_demo
-from trimtab.simulation.demo_news import Kind, News
-from trimtab.simulation.demo_picture import Picture, Row
-from trimtab.simulation.demo_workloads import parts
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.simulation.demo.demo import HAND_OVERS, open_demo
+from trimtab.simulation.demo.news import Kind, News
+from trimtab.simulation.demo.picture import Picture, Row
+from trimtab.simulation.demo.workloads import parts
 
 STEP = timedelta(minutes=10)
 SPAN = HAND_OVERS + timedelta(minutes=10)

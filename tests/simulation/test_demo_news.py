@@ -13,12 +13,12 @@ from makers import (
     an_autoscaler,
 )
 
-from trimtab.core.boost import annotation_name
-from trimtab.core.pods import Pod
-from trimtab.core.resources import Resource
-from trimtab.simulation.demo_news import Kind, News, Newsroom, gather
-from trimtab.simulation.demo_workloads import parts
-from trimtab.simulation.facts import (
+from trimtab.core.model.pods import Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.simulation.demo.news import Kind, News, Newsroom, gather
+from trimtab.simulation.demo.workloads import parts
+from trimtab.simulation.world.facts import (
     ContainerKilled,
     Fact,
     PodCreated,

@@ -1,9 +1,9 @@
 import pytest
 
-from trimtab.core.resources import BOTH
-from trimtab.simulation.demo_workloads import FOLLOWER, LEADER, nodes, parts, workloads
-from trimtab.simulation.loads import ROLE_LABEL
-from trimtab.simulation.objects import WorkloadObject
+from trimtab.core.model.resources import BOTH
+from trimtab.simulation.demo.workloads import FOLLOWER, LEADER, nodes, parts, workloads
+from trimtab.simulation.world.loads import ROLE_LABEL
+from trimtab.simulation.world.objects import WorkloadObject
 
 
 @pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)

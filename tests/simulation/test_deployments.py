@@ -8,9 +8,9 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.pods import Pod
-from trimtab.simulation.objects import WorkloadObject
-from trimtab.simulation.tables import Change
+from trimtab.core.model.pods import Pod
+from trimtab.simulation.world.objects import WorkloadObject
+from trimtab.simulation.world.tables import Change
 
 
 def sets(cluster: SmallCluster) -> list[tuple[int, int | None]]:

@@ -6,11 +6,11 @@ import pytest
 from simulation.small_cluster import a_placed_pod, a_workload, a_world, passing, virtually
 
 from trimtab.cluster.errors import ApiError, BudgetError
-from trimtab.core.pods import OwnerReference, Pod, PodPhase
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation.disruption_budgets import DISRUPTED_FOR, DisruptionBudgets
-from trimtab.simulation.objects import DisruptionBudget, WorkloadObject
-from trimtab.simulation.world import World
+from trimtab.core.model.pods import OwnerReference, Pod, PodPhase
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.api_server.disruption_budgets import DISRUPTED_FOR, DisruptionBudgets
+from trimtab.simulation.world.objects import DisruptionBudget, WorkloadObject
+from trimtab.simulation.world.world import World
 
 WEB = Selector((equality("app", "web"),))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.simulation.faults import (
+from trimtab.simulation.faults.kinds import (
     HAZARDS,
     OF_COMPONENTS,
     USUAL,

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.autoscalers import BoostType, UpdateMode
-from trimtab.core.resources import BOTH
-from trimtab.simulation.hazards import endanger
-from trimtab.simulation.runs import describe_run
+from trimtab.core.model.autoscalers import BoostType, UpdateMode
+from trimtab.core.model.resources import BOTH
+from trimtab.simulation.faults.hazards import endanger
+from trimtab.simulation.run import describe_run
 from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
 
 SEEDS = st.integers(0, 10_000)

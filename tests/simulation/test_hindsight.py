@@ -5,14 +5,14 @@ import pytest
 from makers import a_recommendation, amounts
 from simulation.toys import Stage
 
-from trimtab.core.autoscalers import AutoscalerName, UpdateMode
-from trimtab.core.matching import acts_on_running_pods
-from trimtab.core.pods import WorkloadName
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.simulation.calm import Calm
-from trimtab.simulation.facts import FaultBegan, FaultEnded, ProcessCrashed, ProcessStarted
-from trimtab.simulation.hindsight import Hindsight, Timeline
-from trimtab.simulation.virtual_time import START, run_virtually
+from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
+from trimtab.core.model.matching import acts_on_running_pods
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.simulation.checks.hindsight import Hindsight, Timeline
+from trimtab.simulation.faults.calm import Calm
+from trimtab.simulation.world.facts import FaultBegan, FaultEnded, ProcessCrashed, ProcessStarted
+from trimtab.simulation.world.virtual_time import START, run_virtually
 
 SPAN = timedelta(minutes=10)
 LEADERS = Selector((LabelRequirement("role", Operator.IN, ("leader",)),))

@@ -4,8 +4,8 @@ import pytest
 from simulation import incidents
 from simulation.incidents import Incident, play
 
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.limit_ranges import LimitRangeType
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeType
 
 INCIDENTS = [
     pytest.param(

@@ -11,9 +11,9 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.pods import Pod, PodPhase
-from trimtab.simulation.jobs import has_failed, has_succeeded
-from trimtab.simulation.objects import WorkloadObject
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.simulation.controllers.jobs import has_failed, has_succeeded
+from trimtab.simulation.world.objects import WorkloadObject
 
 
 def a_job(*, replicas: int = 2, runs_for: timedelta = timedelta(seconds=30)) -> WorkloadObject:

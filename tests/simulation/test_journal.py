@@ -9,14 +9,14 @@ import pytest
 from makers import MIB, a_container, a_pod, amounts, an_autoscaler
 from simulation.toys import EvictEverything, Stage
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.events import Event, EventReason, about_pod
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.leases import Lease
-from trimtab.api.metrics import UsageColumns
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.operations import Add, Remove
-from trimtab.simulation.facts import (
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.events import Event, EventReason, about_pod
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.json_patch import Add, Remove
+from trimtab.simulation.world.facts import (
     CheckpointDeleted,
     CheckpointSaved,
     ContainerKilled,
@@ -37,8 +37,8 @@ from trimtab.simulation.facts import (
     StatusPublished,
     UsageTold,
 )
-from trimtab.simulation.journal import Journal, encode_fact
-from trimtab.simulation.virtual_time import START, run_virtually
+from trimtab.simulation.world.journal import Journal, encode_fact
+from trimtab.simulation.world.virtual_time import START, run_virtually
 
 POD = a_pod(a_container(requests=amounts(100, 100 * MIB)), labels={"b": "1", "a": "2"})
 HISTOGRAM = HistogramCheckpoint(START, MappingProxyType({20: 10_000, 3: 5}), 0.1)
@@ -136,7 +136,7 @@ def test_the_same_work_has_the_same_hash_and_other_work_another() -> None:
 _PROGRAM = """
 import sys; sys.path[:0] = {path!r}
 from simulation.test_journal import play
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.world.virtual_time import run_virtually
 print(run_virtually(play(5)).digest())
 """
 

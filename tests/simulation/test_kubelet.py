@@ -6,10 +6,10 @@ from itertools import pairwise
 from makers import MIB, amounts, hours, minutes
 from simulation.node_makers import PERIOD, Stage, a_load, a_program, on_a_stage, passing
 
-from trimtab.core.pods import Allocation, OwnerReference, Pod, PodPhase
-from trimtab.simulation.facts import ContainerKilled
-from trimtab.simulation.loads import Load, Wave, office_day
-from trimtab.simulation.objects import Node, Startup
+from trimtab.core.model.pods import Allocation, OwnerReference, Pod, PodPhase
+from trimtab.simulation.world.facts import ContainerKilled
+from trimtab.simulation.world.loads import Load, Wave, office_day
+from trimtab.simulation.world.objects import Node, Startup
 
 TWO = [Node("node-0", amounts(8000, 16384 * MIB)), Node("node-1", amounts(8000, 16384 * MIB))]
 

@@ -1,11 +1,11 @@
 import pytest
 from makers import a_container, a_pod, amounts
 
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, Container
-from trimtab.core.resources import Resources
-from trimtab.simulation.limit_ranging import completed, find_limit_range_flaw, with_defaults
-from trimtab.simulation.objects import LimitRange
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Container
+from trimtab.core.model.resources import Resources
+from trimtab.simulation.world.limit_ranges import completed, find_limit_range_flaw, with_defaults
+from trimtab.simulation.world.objects import LimitRange
 
 
 def a_range(

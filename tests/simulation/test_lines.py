@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from trimtab.cluster.errors import ClusterError, ConflictError, ForbiddenError, UnreachableError
-from trimtab.simulation import refusals
-from trimtab.simulation.lines import PATIENCE, Disturbance, Line, Trouble
-from trimtab.simulation.requests import EVICTIONS, PODS, RESIZES, Act, Request
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.api_server import requests
+from trimtab.simulation.api_server.connection import PATIENCE, Disturbance, Line, Trouble
+from trimtab.simulation.api_server.requests import EVICTIONS, PODS, RESIZES, Act, Request
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 
 EVICT = Request(Act.EVICT, EVICTIONS.right("create", "default"), "web-0")
 RESIZE = Request(Act.RESIZE, RESIZES.right("patch", "default"), "web-0")
@@ -22,7 +22,7 @@ def a_line(*disturbances: Disturbance) -> Line:
 
 
 def trouble(share: float = 1.0, **fields: object) -> Disturbance:
-    made = Trouble(share, refusals.conflict, **fields)  # type: ignore[arg-type]
+    made = Trouble(share, requests.conflict, **fields)  # type: ignore[arg-type]
     return Disturbance(trouble=made)
 
 

@@ -7,21 +7,16 @@ import pytest
 from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR
 
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.pods import Allocation, Pod, ResizeState
-from trimtab.core.resources import Resource, Resources
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.loads import constant
-from trimtab.simulation.objects import (
-    ContainerTemplate,
-    Node,
-    PodTemplate,
-    WorkloadObject,
-)
-from trimtab.simulation.stack import REAL
-from trimtab.simulation.tables import Change
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import Allocation, Pod, ResizeState
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.components import REAL
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.loads import constant
+from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.virtual_time import run_virtually
 
 MEMORY = 100 * MIB
 LOAD = constant(cpu_millicores=20, memory_bytes=20 * MIB)

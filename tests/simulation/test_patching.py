@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, amounts
 
-from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.quantities import format_amount
-from trimtab.core.resources import Resources
-from trimtab.simulation.patching import PatchError, apply_patch
+from trimtab.core.model.json_patch import Add, Operation, Patch, Remove, pointer
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.resources import Resources
+from trimtab.simulation.api_server.json_patch import PatchError, apply_patch
 
 POD = a_pod(
     a_container("app", requests=amounts(100, 100 * MIB), limits=amounts(memory=200 * MIB)),

@@ -1,10 +1,10 @@
 from makers import MIB, amounts, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
 
-from trimtab.api.evictions import MemoryEviction
-from trimtab.core.pods import PodPhase
-from trimtab.simulation.facts import PodPressedOut
-from trimtab.simulation.objects import ContainerTemplate, Node
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.core.model.pods import PodPhase
+from trimtab.simulation.world.facts import PodPressedOut
+from trimtab.simulation.world.objects import ContainerTemplate, Node
 
 SMALL = Node("node-0", amounts(8000, 1000 * MIB))
 

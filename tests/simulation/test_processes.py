@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from simulation.toys import EvictEverything, Stage
 
-from trimtab.api.leases import Lease
-from trimtab.simulation.facts import Fact, PodEvicted, ProcessCrashed, ProcessStarted
-from trimtab.simulation.lines import Disturbance
+from trimtab.api.kinds.leases import Lease
+from trimtab.simulation.api_server.connection import Disturbance
+from trimtab.simulation.api_server.requests import EVICTIONS, Request
 from trimtab.simulation.processes import Process, Surroundings
-from trimtab.simulation.requests import EVICTIONS, Request
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.world.facts import Fact, PodEvicted, ProcessCrashed, ProcessStarted
+from trimtab.simulation.world.virtual_time import run_virtually
 
 MINUTE = timedelta(minutes=1)
 

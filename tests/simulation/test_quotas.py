@@ -4,11 +4,11 @@ import pytest
 from makers import MIB, a_container, amounts
 from simulation.small_cluster import a_node, a_placed_pod, a_world
 
-from trimtab.core.pods import Allocation, Pod, PodPhase
-from trimtab.core.resources import Resources
-from trimtab.simulation.objects import Quota
-from trimtab.simulation.quotas import count_quota, find_quota_flaw
-from trimtab.simulation.world import World
+from trimtab.core.model.pods import Allocation, Pod, PodPhase
+from trimtab.core.model.resources import Resources
+from trimtab.simulation.api_server.quotas import count_quota, find_quota_flaw
+from trimtab.simulation.world.objects import Quota
+from trimtab.simulation.world.world import World
 
 
 def requesting(cpu: int | None, name: str = "new", **fields: object) -> Pod:

@@ -12,8 +12,8 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.pods import PodPhase
-from trimtab.simulation.replicas import _dispensability
+from trimtab.core.model.pods import PodPhase
+from trimtab.simulation.controllers.replicas import _dispensability
 
 KINDS = pytest.mark.parametrize(
     "kind",

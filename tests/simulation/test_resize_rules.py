@@ -4,9 +4,9 @@ import pytest
 from makers import MIB, a_container, amounts
 from simulation.small_cluster import a_node, a_placed_pod
 
-from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.resources import BOTH, Resources
-from trimtab.simulation.resize_rules import (
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.simulation.api_server.writes import (
     ResizeRules,
     exceeds_node,
     find_resize_flaws,

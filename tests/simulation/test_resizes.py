@@ -5,11 +5,11 @@ import pytest
 from makers import MIB, amounts, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
 
-from trimtab.core.pods import Allocation, ContainerKind, ResizeState
-from trimtab.core.resources import Resources
-from trimtab.simulation.facts import ContainerKilled
-from trimtab.simulation.loads import ROLE_LABEL
-from trimtab.simulation.objects import RestartPolicy
+from trimtab.core.model.pods import Allocation, ContainerKind, ResizeState
+from trimtab.core.model.resources import Resources
+from trimtab.simulation.world.facts import ContainerKilled
+from trimtab.simulation.world.loads import ROLE_LABEL
+from trimtab.simulation.world.objects import RestartPolicy
 
 SOON = timedelta(seconds=30)
 USUAL = amounts(100, 100 * MIB)

@@ -10,17 +10,17 @@ import pytest
 from makers import MIB, amounts
 from simulation.incidents import a_container, a_scenario, a_workload, an_autoscaler
 
-from trimtab.recommender.loop import Recommender
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.checking import Inspector
-from trimtab.simulation.facts import Fact, PodEvicted
-from trimtab.simulation.kubelet import KubeletSettings
-from trimtab.simulation.loads import constant
+from trimtab.recommender.controller import Recommender
+from trimtab.simulation.checks.base import Rules
+from trimtab.simulation.checks.inspector import Inspector
+from trimtab.simulation.components import _RECOMMENDER, REAL, USAGE, Stack
+from trimtab.simulation.nodes.kubelet import KubeletSettings
 from trimtab.simulation.processes import Component, Surroundings
-from trimtab.simulation.rules import Rules
 from trimtab.simulation.scenarios import Scenario
-from trimtab.simulation.stack import _RECOMMENDER, REAL, USAGE, Stack
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.facts import Fact, PodEvicted
+from trimtab.simulation.world.loads import constant
+from trimtab.simulation.world.virtual_time import run_virtually
 
 MINUTE = timedelta(minutes=1)
 

@@ -12,21 +12,21 @@ from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.small_cluster import virtually
 from simulation.toys import SELECTOR
 
-from trimtab.core.autoscalers import Autoscaler, TargetReference, UpdateMode
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resources import Resource
+from trimtab.core.model.autoscalers import Autoscaler, TargetReference, UpdateMode
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector, equality
 from trimtab.core.roles import Role
-from trimtab.core.selectors import LabelRequirement, Operator, Selector, equality
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.elections import DURATION, Elections, identity, members
-from trimtab.simulation.faults import OF_COMPONENTS, FaultKind, draw_faults
-from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.components import Stack, run_roles
+from trimtab.simulation.controllers.leader_election import DURATION, Elections, identity, members
+from trimtab.simulation.faults.kinds import OF_COMPONENTS, FaultKind, draw_faults
 from trimtab.simulation.processes import Component, Surroundings
-from trimtab.simulation.runs import Report, run_scenario
+from trimtab.simulation.run import Report, run_scenario
 from trimtab.simulation.scenarios import Scenario
-from trimtab.simulation.stack import Stack, run_roles
-from trimtab.simulation.virtual_time import run_virtually
-from trimtab.updater.loop import Updater
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.virtual_time import run_virtually
+from trimtab.updater.controller import Updater
 from trimtab.updater.settings import UpdaterSettings
 
 ROLE = Role()

@@ -8,15 +8,14 @@ from datetime import timedelta
 import pytest
 
 from trimtab.cluster.errors import ClusterError
-from trimtab.simulation.fleet import run_many
+from trimtab.simulation.components import Stack
 from trimtab.simulation.processes import Component, Surroundings
-from trimtab.simulation.runs import Report, describe_run, run_seed
+from trimtab.simulation.run import Report, describe_run, run_many, run_seed
 from trimtab.simulation.scenarios import Size
-from trimtab.simulation.stack import Stack
 
 SHORT = Size(workloads=(2, 3), disturbed_hours=(1, 1), settling_hours=0, quiet_hours=0)
 PROGRAM = """
-from trimtab.simulation.runs import run_seed
+from trimtab.simulation.run import run_seed
 from trimtab.simulation.scenarios import Size
 size = Size(workloads=(2, 3), disturbed_hours=(1, 1), settling_hours=0, quiet_hours=0)
 print(run_seed({seed}, size).digest)

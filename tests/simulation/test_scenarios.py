@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.pods import Allocation
-from trimtab.core.resources import BOTH
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import BOTH
 from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
 
 SEEDS = st.integers(0, 10**9)

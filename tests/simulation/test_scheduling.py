@@ -16,14 +16,13 @@ from simulation.small_cluster import (
     virtually,
 )
 
-from trimtab.core.nodes import Taint
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
-from trimtab.core.resources import BOTH, Resources
-from trimtab.simulation.objects import Node
-from trimtab.simulation.scheduling import Scheduler
-from trimtab.simulation.totals import reserved_total
-from trimtab.simulation.virtual_time import run_virtually
-from trimtab.simulation.world import World
+from trimtab.core.model.nodes import Taint
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.simulation.nodes.scheduler import Scheduler
+from trimtab.simulation.world.objects import Node, reserved_total
+from trimtab.simulation.world.virtual_time import run_virtually
+from trimtab.simulation.world.world import World
 
 
 def waiting(name: str = "new", *, cpu: int = 100, memory: int = 100 * MIB) -> Pod:

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 import pytest
 
-from trimtab.simulation.runs import Report, run_seed
+from trimtab.simulation.run import Report, run_seed
 from trimtab.simulation.scenarios import Size
 
 BRIEF = Size(workloads=(2, 4), disturbed_hours=(2, 3))

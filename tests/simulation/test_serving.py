@@ -6,9 +6,9 @@ import pytest
 from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.small_cluster import a_node, a_placed_pod, a_world, passing, virtually
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.events import Event, EventReason, about_pod
-from trimtab.api.leases import Lease
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.events import Event, EventReason, about_pod
+from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import (
     BudgetError,
     ConflictError,
@@ -16,13 +16,14 @@ from trimtab.cluster.errors import (
     InvalidError,
     NotFoundError,
 )
-from trimtab.core.autoscalers import Condition
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.operations import Add, Patch, Remove
-from trimtab.core.pods import Allocation, Pod, PodPhase
-from trimtab.core.selectors import Selector, equality
-from trimtab.simulation.facts import (
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.autoscalers import Condition
+from trimtab.core.model.json_patch import Add, Patch, Remove
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Pod, PodPhase
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.api_server.writes import GRACE, ResizeRules, Serving
+from trimtab.simulation.world.facts import (
     CheckpointDeleted,
     CheckpointSaved,
     EventEmitted,
@@ -34,10 +35,8 @@ from trimtab.simulation.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.objects import DisruptionBudget, LimitRange, Quota
-from trimtab.simulation.resize_rules import ResizeRules
-from trimtab.simulation.serving import GRACE, Serving
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.world.objects import DisruptionBudget, LimitRange, Quota
+from trimtab.simulation.world.virtual_time import START
 
 CPU = "/spec/containers/0/resources/requests/cpu"
 MORE: Patch = (Add(CPU, "250m"),)

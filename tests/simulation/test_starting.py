@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, amounts
 
-from trimtab.core.pods import Allocation
-from trimtab.simulation.objects import Startup
-from trimtab.simulation.starting import Start
+from trimtab.core.model.pods import Allocation
+from trimtab.simulation.nodes.containers import Start
+from trimtab.simulation.world.objects import Startup
 
 limits = st.none() | st.integers(0, 10_000)
 spans = st.lists(st.tuples(st.integers(0, 100), limits), max_size=5)

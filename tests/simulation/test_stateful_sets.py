@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from simulation.small_cluster import SmallCluster, a_cluster, a_workload, passing, virtually
 
-from trimtab.core.pods import Pod, PodPhase
-from trimtab.simulation.objects import WorkloadObject
-from trimtab.simulation.tables import Change
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.simulation.world.objects import WorkloadObject
+from trimtab.simulation.world.tables import Change
 
 NAMES = ["db-0", "db-1", "db-2"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.simulation.tables import LOG_KEPT, Change, Index, Table, Versions
+from trimtab.simulation.world.tables import LOG_KEPT, Change, Index, Table, Versions
 
 
 @dataclass(frozen=True, slots=True)

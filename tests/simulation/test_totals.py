@@ -1,9 +1,9 @@
 import pytest
 from makers import a_container, a_pod, amounts
 
-from trimtab.core.pods import Allocation, Container, ContainerKind, ResizeState
-from trimtab.core.resources import Resource
-from trimtab.simulation.totals import reserved_total, resource_total
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, ResizeState
+from trimtab.core.model.resources import Resource
+from trimtab.simulation.world.objects import reserved_total, resource_total
 
 
 def having(wanted: int, there: int | None = None) -> Container:

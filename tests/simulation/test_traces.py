@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.simulation.loads import Trace
-from trimtab.simulation.traces import Recording, TraceError, parse_recordings, read_recordings
+from trimtab.simulation.load.traces import Recording, TraceError, parse_recordings, read_recordings
+from trimtab.simulation.world.loads import Trace
 
 HEADER = "workload,resource,start_unix,step_seconds,source_id,values"
 NOON_OF_A_TUESDAY = datetime(2011, 5, 3, 12, tzinfo=UTC)

@@ -6,13 +6,13 @@ import pytest
 from makers import MIB, amounts, minutes
 from simulation.node_makers import PERIOD, Stage, a_load, a_program, on_a_stage, passing
 
-from trimtab.api.metrics import UsageColumns
+from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.errors import ApiError, UnreachableError
-from trimtab.simulation.facts import UsageTold
-from trimtab.simulation.lines import Disturbance, Line
-from trimtab.simulation.objects import RestartPolicy
-from trimtab.simulation.usage import MetricsFault
-from trimtab.simulation.virtual_time import START
+from trimtab.simulation.api_server.connection import Disturbance, Line
+from trimtab.simulation.nodes.metrics_server import MetricsFault
+from trimtab.simulation.world.facts import UsageTold
+from trimtab.simulation.world.objects import RestartPolicy
+from trimtab.simulation.world.virtual_time import START
 
 
 def a_line(actor: str = "recommender", seed: int = 1) -> Line:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
-from trimtab.api.decoding import DecodeError
-from trimtab.api.lists import Unreadable
-from trimtab.simulation import refusals
-from trimtab.simulation.lines import Disturbance, Line, Trouble
-from trimtab.simulation.requests import PODS, Act
-from trimtab.simulation.tables import Table, Versions
-from trimtab.simulation.views import BOOKMARK_INTERVAL, View
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
+from trimtab.simulation.api_server import requests
+from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.requests import PODS, Act
+from trimtab.simulation.api_server.views import BOOKMARK_INTERVAL, View
+from trimtab.simulation.world.tables import Table, Versions
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 
 BROKEN = Disturbance(is_cut=True)
 SILENT = Disturbance(is_silent=True)
@@ -194,7 +194,7 @@ def test_a_busy_server_turns_new_watches_away_and_lets_old_ones_be() -> None:
     async def act(scene: Scene) -> None:
         await scene.reader.synced()
         views = frozenset({Act.LIST, Act.WATCH})
-        busy = Disturbance(trouble=Trouble(1.0, refusals.too_many_requests, views))
+        busy = Disturbance(trouble=Trouble(1.0, requests.too_many_requests, views))
         scene.line.disturbances.append(busy)
         scene.table.put(Thing("a", 2))
         await scene.pass_time(seconds=5)

@@ -6,7 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.simulation.virtual_time import START, NothingDueError, VirtualClock, run_virtually
+from trimtab.simulation.world.virtual_time import (
+    START,
+    NothingDueError,
+    VirtualClock,
+    run_virtually,
+)
 
 
 def test_a_year_passes_at_once_and_to_the_second() -> None:
@@ -93,7 +98,7 @@ async def shuffle() -> str:
 _PROGRAM = """
 import sys; sys.path[:0] = {path!r}
 from simulation.test_virtual_time import shuffle
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.world.virtual_time import run_virtually
 held = [object() for _ in range({garbage})]
 print(run_virtually(shuffle()))
 """

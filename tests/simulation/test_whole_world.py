@@ -10,21 +10,21 @@ from random import Random
 from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR, EvictEverything, PublishTo, Toy
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.buckets import CPU_BUCKETS
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.histogram import HistogramBank
-from trimtab.core.pods import Allocation, Pod
-from trimtab.simulation.assembly import Simulation
-from trimtab.simulation.checking import Inspector
-from trimtab.simulation.loads import Load, Wave
-from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.simulation.checks.base import Rules
+from trimtab.simulation.checks.inspector import Inspector
+from trimtab.simulation.components import REAL
 from trimtab.simulation.processes import Surroundings
-from trimtab.simulation.rules import Rules
-from trimtab.simulation.stack import REAL
-from trimtab.simulation.virtual_time import START, run_virtually
-from trimtab.simulation.world import World
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.loads import Load, Wave
+from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.virtual_time import START, run_virtually
+from trimtab.simulation.world.world import World
 
 LARGER = a_recommendation(target=amounts(200, 300 * MIB))
 LOAD = Load(cpu=Wave(base=80.0), memory=Wave(base=60.0 * MIB))
@@ -168,7 +168,7 @@ async def churn() -> str:
 _PROGRAM = """
 import sys; sys.path[:0] = {path!r}
 from simulation.test_whole_world import churn
-from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.world.virtual_time import run_virtually
 print(run_virtually(churn()))
 """
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from makers import MIB, amounts, hours, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
 
-from trimtab.core.oom_kills import find_oom_kills
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, PodPhase
-from trimtab.simulation.facts import ContainerKilled
-from trimtab.simulation.loads import ROLE_LABEL, Load, Wave, leaking
-from trimtab.simulation.objects import RestartPolicy, Startup
+from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod, PodPhase
+from trimtab.core.usage.oom_kills import find_oom_kills
+from trimtab.simulation.world.facts import ContainerKilled
+from trimtab.simulation.world.loads import ROLE_LABEL, Load, Wave, leaking
+from trimtab.simulation.world.objects import RestartPolicy, Startup
 
 GREEDY = a_program(limits=amounts(memory=100 * MIB), load=a_load(memory=200 * MIB))
 SOON = timedelta(seconds=30)

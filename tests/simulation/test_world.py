@@ -2,12 +2,12 @@ import pytest
 from makers import amounts, an_autoscaler
 from simulation.small_cluster import a_placed_pod, a_workload, a_world, virtually
 
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import OwnerReference, WorkloadName
-from trimtab.simulation.facts import Fact, FaultBegan
-from trimtab.simulation.objects import LimitRange, WorkloadObject
-from trimtab.simulation.tables import Change
-from trimtab.simulation.virtual_time import START
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import OwnerReference, WorkloadName
+from trimtab.simulation.world.facts import Fact, FaultBegan
+from trimtab.simulation.world.objects import LimitRange, WorkloadObject
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.virtual_time import START
 
 
 @virtually

@@ -13,26 +13,26 @@ from random import Random
 
 from makers import MIB, a_recommendation, amounts, an_autoscaler
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.leases import Lease
-from trimtab.api.metrics import UsageColumns
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.errors import ClusterError
-from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
-from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.operations import Add, Patch
-from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
-from trimtab.core.quantities import format_amount
-from trimtab.core.resources import BOTH, Resources
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.simulation.checking import Inspector
-from trimtab.simulation.facts import Fact
-from trimtab.simulation.lines import Line
-from trimtab.simulation.objects import ContainerTemplate, PodTemplate, WorkloadObject
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.model.json_patch import Add, Patch
+from trimtab.core.model.pods import Allocation, Container, OwnerReference, Pod, PodPhase
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.writes import Serving
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.inspector import Inspector
 from trimtab.simulation.processes import Process, Surroundings
-from trimtab.simulation.rules import Checker, Rules
-from trimtab.simulation.serving import Serving
-from trimtab.simulation.virtual_time import VirtualClock, run_virtually
-from trimtab.simulation.world import World
+from trimtab.simulation.world.facts import Fact
+from trimtab.simulation.world.objects import ContainerTemplate, PodTemplate, WorkloadObject
+from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world.world import World
 
 USUAL = amounts(100, 100 * MIB)
 SELECTOR = Selector((LabelRequirement("app", Operator.IN, ("web",)),))

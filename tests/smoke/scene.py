@@ -12,8 +12,8 @@ from smoke.crews import Components
 
 from rig import waiting
 from rig.controlplane import ControlPlane
-from trimtab.core.quantities import parse_amount
-from trimtab.core.resources import Resource
+from trimtab.core.model.quantities import parse_amount
+from trimtab.core.model.resources import Resource
 
 BY_HAND = [{"name": "by-hand"}]
 """A recommender that does not run: the test writes what it would recommend."""

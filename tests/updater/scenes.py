@@ -8,10 +8,10 @@ from datetime import timedelta
 from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 
-from trimtab.core.outcomes import Hold
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.resources import Resource
-from trimtab.updater.loop import Updater
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.resources import Resource
+from trimtab.updater.controller import Updater
 from trimtab.updater.settings import UpdaterSettings
 
 UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB))

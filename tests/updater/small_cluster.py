@@ -14,14 +14,14 @@ from makers import MIB, NOW, a_container, amounts
 from usage_makers import a_selector
 from virtual_time import LoopClock
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.decoding import DecodeError
-from trimtab.api.events import Event
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.leases import Lease
-from trimtab.api.lists import Unreadable
-from trimtab.api.statuses import Status
-from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.events import Event
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import Unreadable
+from trimtab.api.wire.status_errors import Status
+from trimtab.api.wire.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import (
     BudgetError,
     ClusterError,
@@ -29,29 +29,35 @@ from trimtab.cluster.errors import (
     NotFoundError,
     UnreachableError,
 )
-from trimtab.cluster.owners import WatchedOwners
+from trimtab.cluster.live.owners import WatchedOwners
+from trimtab.cluster.live.scales import Missing, Remembered, Unknown
 from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
-from trimtab.cluster.scales import Missing, Remembered, Unknown
-from trimtab.cluster.store import Writer, open_store
-from trimtab.core.autoscalers import (
+from trimtab.cluster.watch.store import Writer, open_store
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
     Condition,
     ContainerRecommendation,
     TargetReference,
 )
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import Horizontal
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.namespaces import Namespace
-from trimtab.core.nodes import Node
-from trimtab.core.operations import Patch
-from trimtab.core.patch import admission_patch
-from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName, asks_for_same
-from trimtab.core.quotas import Quota
-from trimtab.core.resources import Resource
-from trimtab.core.workloads import Workload
-from trimtab.simulation.patching import apply_patch
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import Horizontal
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import (
+    Container,
+    OwnerReference,
+    Pod,
+    PodPhase,
+    WorkloadName,
+    asks_for_same,
+)
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.workloads import Namespace, Workload
+from trimtab.core.sizing.admission_patch import admission_patch
+from trimtab.core.sizing.quotas import Quota
+from trimtab.simulation.api_server.json_patch import apply_patch
 
 LEASE = ("kube-system", "vpa-admission-controller")
 

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from makers import NOW, a_pod
 from virtual_time import run_virtually
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.outcomes import Evict, Resize, Unboost
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import OwnerReference
-from trimtab.core.urgency import Change
-from trimtab.updater.agenda import Agenda, Lane, Task
-from trimtab.updater.owning import OwnerKey
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Evict, Resize, Unboost
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.pods import OwnerReference
+from trimtab.updater.pod_owners import OwnerKey
+from trimtab.updater.queue import Agenda, Lane, Task
 
 NAME = AutoscalerName("default", "web")
 PACE = PaceSettings(per_second=1, burst=2, slow_start=timedelta())

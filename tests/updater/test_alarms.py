@@ -6,10 +6,10 @@ from datetime import timedelta
 from makers import a_pod
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Hold
-from trimtab.core.pods import OwnerReference, Pod
-from trimtab.updater.alarms import Alarms
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import OwnerReference, Pod
+from trimtab.updater.pod_watch import Alarms
 
 OTHER = OwnerReference("ReplicaSet", "other-1")
 

@@ -7,14 +7,14 @@ from makers import BOOST_TOLD, MIB, NOW, a_container, amounts, minutes
 from plan_makers import boosted, boosting
 from prometheus_client import REGISTRY
 
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Unboost
-from trimtab.core.pods import Allocation, Pod
-from trimtab.updater.agenda import Task
+from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Unboost
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.updater.actions import ActResult
 from trimtab.updater.boost_metrics import BoostMeter
-from trimtab.updater.carrying import ActResult
-from trimtab.updater.news import Acted, Planned
+from trimtab.updater.queue import Task
+from trimtab.updater.reports import Acted, Planned
 
 AUTOSCALER = boosting()
 LATER = NOW + minutes(2)

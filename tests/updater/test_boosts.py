@@ -11,14 +11,14 @@ from updater.scenes import UNPACED, UP, an_updater, cpu, holds
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.api.statuses import Status
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, InvalidError
-from trimtab.core.autoscalers import ContainerPolicy, CpuBoost, UpdateMode
-from trimtab.core.boost import annotation_name, boosted_containers, format_original
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
-from trimtab.core.resources import Resource
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.autoscalers import ContainerPolicy, CpuBoost, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.startup_boost import annotation_name, boosted_containers, format_original
 from trimtab.updater.settings import UpdaterSettings
 
 MARK = annotation_name("app")

@@ -9,8 +9,8 @@ from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, plannin
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import Termination
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.pods import Termination
 
 PACED = replace(UNPACED, pace=PaceSettings(per_second=1, burst=10))
 SLOW = PaceSettings(per_second=0.1, burst=1)

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import NOW, a_pod, minutes
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Outcome
-from trimtab.core.urgency import Change
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.news import Blind, Held, Planned
+from trimtab.updater.reports import Blind, Held, Planned
 
 WEB = AutoscalerName("default", "web")
 REASONS = [HoldReason.TOO_YOUNG, HoldReason.BUDGET_SPENT]

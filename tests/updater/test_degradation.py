@@ -10,9 +10,9 @@ from updater.scenes import UNPACED, UP, an_updater, holds, let_run, planning
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.pods import Termination
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import Termination
 
 HIGHER = a_recommendation(target=amounts(900, 900 * MIB), lower=amounts(800, 800 * MIB))
 

@@ -11,9 +11,9 @@ from updater.small_cluster import SmallCluster
 from usage_makers import a_selector
 from virtual_time import run_virtually
 
-from trimtab.core.autoscalers import CpuBoost, TargetReference, UpdateMode
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.pods import Allocation, Pod, ResizeState
+from trimtab.core.model.autoscalers import CpuBoost, TargetReference, UpdateMode
+from trimtab.core.model.pods import Allocation, Pod, ResizeState
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
 
 EITHER = UpdateMode.IN_PLACE_OR_RECREATE
 A_WHILE = timedelta(seconds=20)

@@ -9,13 +9,13 @@ from updater.scenes import UP, an_updater, planning
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Hold
-from trimtab.core.plan import plan
-from trimtab.updater.explaining import MOST_PODS, show_page
-from trimtab.updater.last_plan import Look
-from trimtab.updater.loop import Updater
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan import plan
+from trimtab.updater.controller import Updater
+from trimtab.updater.pages import MOST_PODS, show_page
+from trimtab.updater.state import Look
 
 
 def page(updater: Updater, **query: str) -> Any:

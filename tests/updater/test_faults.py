@@ -13,12 +13,12 @@ from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.autoscalers import CpuBoost, UpdateMode
-from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
-from trimtab.core.pods import Allocation, Pod, ResizeState, Termination
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.model.cap_notes import ContainerUpdate, Note, NoteKind, format_updates
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Pod, ResizeState, Termination
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
 from trimtab.updater.settings import UpdaterSettings
 
 EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE

@@ -5,7 +5,7 @@ from updater.scenes import UP, an_updater, cpu, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.pods import WorkloadName
+from trimtab.core.model.pods import WorkloadName
 
 ROLLOUT = WorkloadName("default", "Rollout", "web")
 

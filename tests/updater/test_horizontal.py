@@ -8,10 +8,10 @@ from updater.scenes import UNPACED, an_updater, holds, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.horizontal import HpaConflict
-from trimtab.core.pods import WorkloadName
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.resources import Resource, Resources
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 BEFORE = amounts(100, 100 * MIB)

@@ -5,11 +5,11 @@ import pytest
 from makers import NOW, hours, minutes
 from virtual_time import StillClock
 
-from trimtab.api.leases import Lease
-from trimtab.api.statuses import Status
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ForbiddenError
-from trimtab.updater.liveness import AdmissionLiveness
-from trimtab.updater.news import Absence
+from trimtab.updater.admission_liveness import AdmissionLiveness
+from trimtab.updater.reports import Absence
 from trimtab.updater.settings import UpdaterSettings
 
 LEASE = Lease("kube-system", "vpa-admission-controller")

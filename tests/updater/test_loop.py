@@ -10,7 +10,7 @@ from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, plannin
 from updater.small_cluster import LEASE, SmallCluster, a_lease
 from virtual_time import run_virtually
 
-from trimtab.api.statuses import Cause, Status
+from trimtab.api.wire.status_errors import Cause, Status
 from trimtab.cluster.errors import (
     ApiError,
     BudgetError,
@@ -21,18 +21,17 @@ from trimtab.cluster.errors import (
     TooManyRequestsError,
     UnreachableError,
 )
-from trimtab.core.annotations import PAUSED
-from trimtab.core.autoscalers import Condition, UpdateMode
-from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import Allocation, Pod, PodPhase, Termination
-from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resources import Resource
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.updater.carrying import ActResult
-from trimtab.updater.loop import Updater
+from trimtab.core.changes.outcomes import Evict, Hold
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.autoscalers import Condition, UpdateMode
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import PAUSED, Allocation, Pod, PodPhase, Termination
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.updater.actions import ActResult
+from trimtab.updater.controller import Updater
 from trimtab.updater.reports import Deed
 
 EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE

@@ -3,9 +3,9 @@ from datetime import timedelta
 
 from makers import NOW, a_container, a_pod, minutes
 
-from trimtab.core.disruption import owner_of
-from trimtab.core.pods import Termination
-from trimtab.updater.memory import Memory
+from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.model.pods import Termination
+from trimtab.updater.state import Memory
 
 READY = a_pod(name="ready", ready_since=NOW - minutes(5))
 RESTARTING = a_pod(name="restarting", ready_since=None)

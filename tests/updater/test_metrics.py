@@ -12,14 +12,14 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from reference.original_metrics import UPDATER
-from trimtab.api.statuses import Status
-from trimtab.cli.http_server import format_metrics
+from trimtab.api.wire.status_errors import Status
+from trimtab.cli.runtime.http_server import format_metrics
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.loop import Updater
 from trimtab.updater.metrics import Meter, size_log2
-from trimtab.updater.news import News
+from trimtab.updater.reports import News
 from trimtab.updater.settings import UpdaterSettings
 
 TICKS = 'vpa_updater_execution_latency_seconds_count{step="total"}'

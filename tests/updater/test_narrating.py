@@ -8,13 +8,13 @@ from updater.scenes import UNPACED, UP, planning
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.api.statuses import Status
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ConflictError
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.loop import Updater
-from trimtab.updater.narrating import narrate
-from trimtab.updater.news import News
+from trimtab.updater.logs import narrate
+from trimtab.updater.reports import News
 from trimtab.updater.settings import UpdaterSettings
 
 

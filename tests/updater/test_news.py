@@ -8,11 +8,11 @@ from updater.scenes import UNPACED, UP
 from updater.small_cluster import SmallCluster
 from virtual_time import LoopClock, run_virtually
 
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Hold
-from trimtab.updater.carrying import ActResult
-from trimtab.updater.loop import Updater
-from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned, Step, Stopwatch
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.updater.actions import ActResult
+from trimtab.updater.controller import Updater
+from trimtab.updater.reports import Acted, Blind, Failed, Held, News, Planned, Step, Stopwatch
 
 
 def a_told_updater(cluster: SmallCluster) -> tuple[Updater, list[News]]:

@@ -9,11 +9,11 @@ from updater.scenes import UNPACED, an_updater, cpu, holds, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.nodes import Node
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.workloads import Workload
+from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.workloads import Workload
 
 HUGE = a_recommendation(target=amounts(9000, 100 * MIB), lower=amounts(8000, 100 * MIB))
 

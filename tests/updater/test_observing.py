@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from updater.small_cluster import SmallCluster
 
-from trimtab.core.quotas import Quota
-from trimtab.simulation.virtual_time import run_virtually
-from trimtab.updater.memory import Memory
-from trimtab.updater.observing import Observer
-from trimtab.updater.owning import owner_key
+from trimtab.core.sizing.quotas import Quota
+from trimtab.simulation.world.virtual_time import run_virtually
+from trimtab.updater.observe import Observer
+from trimtab.updater.pod_owners import owner_key
 from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.state import Memory
 
 
 def test_a_look_at_a_part_shows_no_pods_of_ignored_namespaces() -> None:

@@ -6,8 +6,8 @@ from updater.scenes import an_updater, holds, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.core.autoscalers import ContainerPolicy, UpdateMode
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.model.autoscalers import ContainerPolicy, UpdateMode
+from trimtab.core.model.resources import Resource, Resources
 
 UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB))
 ONLY_MEMORY = (ContainerPolicy("*", controlled_resources=(Resource.MEMORY,)),)

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.core.settings_errors import SettingsError
+from trimtab.core.model.validation import SettingsError
 from trimtab.updater.settings import UpdaterSettings
 
 

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, minutes
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Outcome, Unboost
-from trimtab.core.pods import Allocation
-from trimtab.core.urgency import Change
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Unboost
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Allocation
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.news import Planned
-from trimtab.updater.reports import TickReport
-from trimtab.updater.showing import show_plan
+from trimtab.updater.pages import show_plan
+from trimtab.updater.reports import Planned, TickReport
 
 WANTED = {"app": Allocation(amounts(200, 200 * MIB), amounts(400))}
 CHANGE = Change(scale_up=True, outside_bounds=True, relative_difference=1.23456)

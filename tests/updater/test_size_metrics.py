@@ -4,13 +4,13 @@ import pytest
 from makers import MIB, a_container, a_pod, amounts
 from prometheus_client import REGISTRY
 
-from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Resize
-from trimtab.core.pods import Allocation
-from trimtab.core.resources import Resources
-from trimtab.core.urgency import Change
-from trimtab.updater.size_metrics import SizeMeter
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Evict, Hold, Resize
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import Resources
+from trimtab.updater.boost_metrics import SizeMeter
 
 WEB = AutoscalerName("default", "web")
 POD = a_pod(containers=(a_container("app", requests=amounts(500, 100 * MIB)), a_container("side")))

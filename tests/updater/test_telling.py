@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from makers import NOW, a_pod, an_autoscaler, minutes
 
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Hold
-from trimtab.updater.telling import Conditions
+from trimtab.core.changes.outcomes import Hold
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.updater.events import Conditions
 
 WEB = an_autoscaler()
 

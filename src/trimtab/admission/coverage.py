@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api import autoscaler_wire as wire
-from trimtab.api.label_selectors import Expression, LabelSelector, convert_selector
-from trimtab.api.metadata import NO_METADATA, Metadata
-from trimtab.core import selectors
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.pods import WorkloadName
-from trimtab.core.records import dataclass
-from trimtab.core.selectors import Selector
+from trimtab.api.kinds import autoscaler_wire as wire
+from trimtab.api.kinds.selectors import Expression, LabelSelector, convert_selector
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
+from trimtab.core.model import selectors
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.selectors import Selector
 
 _DECODER: Final = msgspec.json.Decoder(LabelSelector | None)
 _RECORD_BYTES: Final = 1024

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from trimtab.admission.coverage import Coverage, cover
-from trimtab.admission.telling import Timer
-from trimtab.api.decoding import DecodeError
+from trimtab.admission.logs import Timer
+from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.records import dataclass
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.records import dataclass
 
 _MAX_WAITING: Final = 64
 """Maximum number of lookups of one namespace that wait; requests ask for further ones again."""

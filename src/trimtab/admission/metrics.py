@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, product
 from typing import Final
 
-from prometheus_client import Metric
+from prometheus_client import Counter, Gauge, Metric
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -12,8 +12,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from trimtab.admission.admitting import Admitted
-from trimtab.admission.tallies import (
+from trimtab.admission.admit import Admitted
+from trimtab.admission.reports import (
     LATENCY_BOUNDS,
     STEP_BOUNDS,
     Distribution,
@@ -120,3 +120,27 @@ def _counter(name: str, text: str, labels: list[str], values: Mapping[str, int])
 def _shown(found: Distribution, bounds: tuple[float, ...]) -> tuple[list[tuple[str, float]], float]:
     names = [*(str(float(bound)) for bound in bounds), "+Inf"]
     return list(zip(names, accumulate(found.counts), strict=True)), found.sum
+
+
+SELF_TESTS: Final = Counter(
+    "vpa_admission_controller_self_tests",
+    "Self-tests, by what came of them.",
+    ["outcome"],
+)
+SELF_TEST_PASSED: Final = Gauge(
+    "vpa_admission_controller_self_test_passed",
+    "Whether a new pod would get our patch: 1 if the last self-test passed, 0 if not.",
+)
+UPKEEP_STEPS: Final = Counter(
+    "vpa_admission_controller_upkeep_steps",
+    "Steps that were taken to be asked and believed, by kind.",
+    ["step"],
+)
+UPKEEP_FAILURES: Final = Counter(
+    "vpa_admission_controller_upkeep_failures",
+    "Steps that failed, and will be tried again.",
+)
+CERTIFICATE_END: Final = Gauge(
+    "vpa_admission_controller_certificate_expiry_timestamp_seconds",
+    "When the certificate that is shown ends; 0 if it comes from files.",
+)

@@ -3,15 +3,11 @@
 from dataclasses import field
 from datetime import timedelta
 
-from trimtab.core.boost_room import MAX_PRIORITY
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import HpaConflict
-from trimtab.core.records import dataclass
-from trimtab.core.settings_errors import (
-    require_at_least,
-    require_interval,
-    require_one_scope,
-)
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
+from trimtab.core.sizing.boost_room import MAX_PRIORITY
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from trimtab.core.records import dataclass
+from trimtab.core.model.records import dataclass
 
 WIDTH: Final = 640
 HEIGHT: Final = 230

@@ -5,13 +5,13 @@ from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 
-from trimtab.backtest.autoscaled import Autoscaled, AutoscalerSettings, original_settings
+from trimtab.backtest.autoscaler_policy import Autoscaled, AutoscalerSettings, original_settings
 from trimtab.backtest.demand import Demand
 from trimtab.backtest.policies import Clairvoyant, Policy, Static, hindsight
 from trimtab.backtest.scenarios import Scenario, first_requests
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.buckets import Floats
-from trimtab.core.records import dataclass
+from trimtab.core.histogram.buckets import Floats
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.records import dataclass
 
 TEMPLATE: Final = Autoscaler("", "", mode=UpdateMode.RECREATE)
 """An autoscaler that says nothing but that pods may be replaced."""

@@ -1,14 +1,18 @@
 """Demand: what workloads needed over time, as arrays with a column for each workload."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import numpy as np
 
-from trimtab.core.buckets import Floats, Ints
-from trimtab.core.pods import Allocation
-from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH
-from trimtab.simulation.traces import Recording
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH
+from trimtab.core.usage.samples import MOST_BYTES, MOST_MILLICORES
+from trimtab.simulation.load.traces import Recording
+from trimtab.simulation.world.loads import Trace
 
 CPU, MEMORY = range(len(BOTH))
 """Where each resource stands wherever both are columns."""
@@ -107,3 +111,124 @@ def percentile(values: Floats, fraction: float) -> Floats:
     """The nearest-rank percentile over the first axis."""
     rank = max(int(np.ceil(fraction * len(values))) - 1, 0)
     return np.asarray(np.partition(values, rank, axis=0)[rank])
+
+
+LEAST_STEPS: Final = 12
+"""Less than this tells nothing about a workload."""
+_MILLICORES: Final = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of one resource of a workload, in the order of time."""
+
+    times: Floats
+    """Seconds since the epoch."""
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Flaws:
+    """What was wrong with readings."""
+
+    absurd: int = 0
+    """Readings that were left out: not a number, negative, or more than any machine has."""
+    resets: int = 0
+    """How often a counter began anew."""
+    filled: timedelta = timedelta()
+    """For how long nothing was read, and the last value was taken to hold."""
+    too_short: tuple[str, ...] = ()
+    """Workloads of which hardly anything is known, and which are left out."""
+
+    def __add__(self, other: "Flaws") -> "Flaws":
+        return Flaws(
+            self.absurd + other.absurd,
+            self.resets + other.resets,
+            self.filled + other.filled,
+            self.too_short + other.too_short,
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Each kind in one sentence, if there is any of it."""
+        if self.absurd:
+            yield f"{self.absurd} absurd readings were left out"
+        if self.resets:
+            yield f"counters began anew {self.resets} times"
+        if self.filled:
+            hours = self.filled / timedelta(hours=1)
+            yield f"gaps of {hours:.1f} h in all were filled with the last value before them"
+        if self.too_short:
+            yield f"too short, and left out: {', '.join(self.too_short)}"
+
+
+def rates(counter: Reading) -> tuple[Reading, int]:
+    """The millicores between readings of a counter of CPU seconds, and how often it began anew."""
+    seconds = np.diff(counter.times)
+    counted = np.diff(counter.values)
+    is_reset = counted < 0
+    # What a counter shows after a restart was counted since then.
+    used = np.where(is_reset, counter.values[1:], counted)
+    passed = seconds > 0
+    values = used[passed] / seconds[passed] * _MILLICORES
+    return Reading(counter.times[1:][passed], values), int(is_reset[passed].sum())
+
+
+def record(
+    workload: str, cpu: Reading, memory: Reading, step: timedelta
+) -> tuple[Recording | None, Flaws]:
+    """One value for each step, CPU on average and memory at most; None if there is too little."""
+    sane_cpu, odd_cpu = _sane(cpu, MOST_MILLICORES)
+    sane_memory, odd_memory = _sane(memory, MOST_BYTES)
+    flaws = Flaws(absurd=odd_cpu + odd_memory)
+    seconds = step.total_seconds()
+    steps = [np.floor(each.times / seconds).astype(np.int64) for each in (sane_cpu, sane_memory)]
+    if not all(len(each) for each in steps):
+        return None, flaws + Flaws(too_short=(workload,))
+    first, last = max(each.min() for each in steps), max(each.max() for each in steps)
+    count = int(last - first) + 1
+    if count < LEAST_STEPS:
+        return None, flaws + Flaws(too_short=(workload,))
+    values_of_cpu = _spread(_average(steps[0], sane_cpu.values), first, count)
+    values_of_memory = _spread(_most(steps[1], sane_memory.values), first, count)
+    missing = np.isnan(values_of_cpu) | np.isnan(values_of_memory)
+    trace = Trace(_hold(values_of_cpu), _hold(values_of_memory), step)
+    start = datetime.fromtimestamp(float(first) * seconds, UTC)
+    return Recording(workload, start, trace), flaws + Flaws(filled=int(missing.sum()) * step)
+
+
+def _sane(reading: Reading, most: float) -> tuple[Reading, int]:
+    possible = np.isfinite(reading.values) & (reading.values >= 0) & (reading.values <= most)
+    kept = Reading(reading.times[possible], reading.values[possible])
+    return kept, int((~possible).sum())
+
+
+def _average(steps: Ints, values: Floats) -> tuple[Ints, Floats]:
+    known, places, counts = np.unique(steps, return_inverse=True, return_counts=True)
+    return known, np.bincount(places, values) / counts
+
+
+def _most(steps: Ints, values: Floats) -> tuple[Ints, Floats]:
+    known, places = np.unique(steps, return_inverse=True)
+    most = np.zeros(len(known))
+    np.maximum.at(most, places, values)
+    return known, most
+
+
+def _spread(known: tuple[Ints, Floats], first: int, count: int) -> Floats:
+    """The values of so many steps, NaN where nothing is known.
+
+    What was last known before the first step holds in it.
+    """
+    steps, values = known
+    spread = np.full(count, np.nan)
+    before = np.flatnonzero(steps <= first)
+    spread[0] = values[before[-1]]
+    inside = steps >= first
+    spread[steps[inside] - first] = values[inside]
+    return spread
+
+
+def _hold(values: Floats) -> tuple[float, ...]:
+    """The last known value wherever there is none; the first one is known."""
+    places = np.where(np.isnan(values), 0, np.arange(len(values)))
+    return tuple(values[np.maximum.accumulate(places)].tolist())

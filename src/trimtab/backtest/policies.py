@@ -9,8 +9,8 @@ import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
 from trimtab.backtest.fleet import Fleet
-from trimtab.core.buckets import Floats, Ints
-from trimtab.core.records import dataclass
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.records import dataclass
 
 _NOBODY: Final = np.zeros(0, np.int64)
 _MINUTE: Final = 60.0

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY, REQUEST, Demand, percentile
-from trimtab.core.buckets import Floats
-from trimtab.core.records import dataclass
+from trimtab.core.histogram.buckets import Floats
+from trimtab.core.model.records import dataclass
 
 NO_LIMIT: Final = np.inf
 _LEAST: Final = np.array([10.0, 32.0 * 1024 * 1024])

@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY
-from trimtab.backtest.tally import Tally
-from trimtab.core.buckets import Floats, Ints
-from trimtab.core.records import dataclass
+from trimtab.backtest.fleet import Tally
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.records import dataclass
 
 _DAY: Final = 1440.0
 _MONTH: Final = 30 * _DAY

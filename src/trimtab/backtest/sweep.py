@@ -10,12 +10,12 @@ from datetime import timedelta
 from itertools import product
 from typing import Final
 
-from trimtab.backtest.autoscaled import AutoscalerSettings
+from trimtab.backtest.autoscaler_policy import AutoscalerSettings
 from trimtab.backtest.contenders import Governed
 from trimtab.backtest.scores import Scores
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.recommendation import ResourceSettings
-from trimtab.core.records import dataclass
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.recommendation import ResourceSettings
+from trimtab.core.model.records import dataclass
 
 GIB_PER_CORE: Final = 8.0
 """So much memory costs as much as one core, as the price lists of clouds have it."""

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Final
 
 from trimtab.backtest.scores import Interval, Scores
-from trimtab.core.records import dataclass
+from trimtab.core.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,83 @@ is the one that is being typed. The answer is that of kubectl's own commands: a 
 then a line that says whether files are candidates too. So kubectl's plugins are served as well.
 """
 
+import asyncio
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import cyclopts
 
-from trimtab.cli.commands import app
-from trimtab.cli.completion_names import Named, Place, list_names
-from trimtab.core.records import dataclass
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import decode_list, decode_name
+from trimtab.cli.app import app
+from trimtab.cli.commands.read_cluster import joined
+from trimtab.cli.errors import FailedError
+from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cluster.auth.connection import usual_files
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.auth.kubeconfig_files import read_files
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.http import paths
+from trimtab.core.model.records import dataclass
+
+_PATIENCE_SECONDS: Final = 3.0
+"""Whoever has pressed a key does not wait for longer."""
+_MOST: Final = "500"
+
+
+class Named(StrEnum):
+    """Things that have names."""
+
+    AUTOSCALER = "autoscaler"
+    NAMESPACE = "namespace"
+    CONTEXT = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look for them."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+    is_everywhere: bool = False
+
+
+def list_names(named: Named, place: Place) -> list[str]:
+    """All names of a kind; none where nobody tells them."""
+    try:
+        if named is Named.CONTEXT:
+            files = [Path(place.kubeconfig)] if place.kubeconfig else usual_files(os.environ)
+            return sorted(read_files(files).contexts)
+        clock = RealClock()
+        connection = find_way(place.kubeconfig, clock, os.environ, place.context)
+        return sorted(set(asyncio.run(_ask(named, place, connection, clock))))
+    except (FailedError, ClusterError, DecodeError, TimeoutError):
+        return []
+
+
+async def _ask(named: Named, place: Place, connection: Connection, clock: RealClock) -> list[str]:
+    async with asyncio.timeout(_PATIENCE_SECONDS), joined(connection, clock) as client:
+        body = await client.fetch(_path(named, place, connection), {"limit": _MOST})
+    return list(decode_list(body, decode_name).items)
+
+
+def _path(named: Named, place: Place, connection: Connection) -> str:
+    match named:
+        case Named.NAMESPACE | Named.CONTEXT:
+            return paths.collection("v1", "namespaces")
+        case Named.AUTOSCALER:
+            own = place.namespace or connection.namespace
+            return paths.autoscalers("" if place.is_everywhere else own)
+        case _:
+            assert_never(named)
+
 
 _FILES: Final = ":0"
 _NO_FILES: Final = ":4"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from trimtab.cli import commands, standard_output
-from trimtab.cli.columns import disarm
-from trimtab.cli.failures import FailedError
-from trimtab.cli.usage import UsageError
+from trimtab.cli import app
+from trimtab.cli.errors import FailedError, UsageError
+from trimtab.cli.output import standard_output
+from trimtab.cli.output.columns import disarm
 
 _FAILED: Final = 1
 _MISUSED: Final = 2
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(given)
         sys.stdout.flush()
     except UsageError as error:
-        standard_output.complain(f"{_flatten(error).rstrip('.')}; see {commands.help_for(given)}")
+        standard_output.complain(f"{_flatten(error).rstrip('.')}; see {app.help_for(given)}")
         return _MISUSED
     except FailedError as error:
         standard_output.complain(_flatten(error))
@@ -72,9 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str]) -> object:
     if given[:1] == [_COMPLETE]:
         return cast("_Completion", import_module("trimtab.cli.completion")).tell(given[1:])
-    if given and given[0] in commands.COMPONENTS:
+    if given and given[0] in app.COMPONENTS:
         _import_logs_alone()
-    return commands.run(given)
+    return app.run(given)
 
 
 def _flatten(error: Exception) -> str:

@@ -4,7 +4,7 @@ import base64
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from trimtab.core.records import dataclass
+from trimtab.core.model.records import dataclass
 
 _PORTS: Final = {"http": 80, "https": 443}
 

@@ -31,8 +31,8 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
-from trimtab.api.statuses import Cause, Status
-from trimtab.core.records import dataclass
+from trimtab.api.wire.status_errors import Cause, Status
+from trimtab.core.model.records import dataclass
 
 _MISSING_RIGHT: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'

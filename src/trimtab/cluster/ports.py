@@ -23,32 +23,36 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
-    from trimtab.api.checkpoints import Checkpoint
-    from trimtab.api.events import Event
-    from trimtab.api.evictions import MemoryEviction
-    from trimtab.api.external_metrics import PodGroup
-    from trimtab.api.leases import Lease
-    from trimtab.api.lists import Unreadable
-    from trimtab.api.metrics import UsageColumns
-    from trimtab.api.secrets import Secret
-    from trimtab.core.autoscalers import (
+    from trimtab.api.kinds.checkpoints import Checkpoint
+    from trimtab.api.kinds.events import Event
+    from trimtab.api.kinds.evictions import MemoryEviction
+    from trimtab.api.kinds.leases import Lease
+    from trimtab.api.kinds.secrets import Secret
+    from trimtab.api.usage.external_metrics import PodGroup
+    from trimtab.api.usage.pod_metrics import UsageColumns
+    from trimtab.api.wire.lists import Unreadable
+    from trimtab.core.model.autoscalers import (
         Autoscaler,
         AutoscalerName,
         Condition,
         ContainerRecommendation,
     )
-    from trimtab.core.horizontal import Horizontal
-    from trimtab.core.limit_ranges import LimitRangeItem
-    from trimtab.core.namespaces import Namespace
-    from trimtab.core.nodes import Node
-    from trimtab.core.operations import Patch
-    from trimtab.core.past_pods import PodTrace
-    from trimtab.core.past_usage import PastUsage, Shard
-    from trimtab.core.pods import Pod, PodHead, WorkloadName
-    from trimtab.core.quotas import Quota
-    from trimtab.core.registration import Registration
-    from trimtab.core.resources import Resource, Resources
-    from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
+    from trimtab.core.model.hpa import Horizontal
+    from trimtab.core.model.json_patch import Patch
+    from trimtab.core.model.limit_ranges import LimitRangeItem
+    from trimtab.core.model.nodes import Node
+    from trimtab.core.model.pods import Pod, PodHead, WorkloadName
+    from trimtab.core.model.resources import Resource, Resources
+    from trimtab.core.model.workloads import (
+        Lookup,
+        Namespace,
+        PeekedOwner,
+        PeekedWorkload,
+        Workload,
+    )
+    from trimtab.core.sizing.quotas import Quota
+    from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard
+    from trimtab.core.webhook.registration import Registration
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
 

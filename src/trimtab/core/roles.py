@@ -16,12 +16,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from trimtab.core import pacing
-from trimtab.core.operations import Add, Patch, Remove, pointer
-from trimtab.core.pacing import Pace, PaceSettings
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.records import dataclass
-from trimtab.core.workloads import Workload
+from trimtab.core.guards import rate_limit
+from trimtab.core.guards.rate_limit import Pace, PaceSettings
+from trimtab.core.model.json_patch import Add, Patch, Remove, pointer
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.workloads import Workload
 
 _NOBODY: Final = ""
 _SEPARATOR: Final = "_"
@@ -192,7 +192,7 @@ def still_stands(standing: Standing, seen: Tenure | None, live: Tenure | None) -
 
 def can_give(pace: Pace, settings: PaceSettings) -> bool:
     """Whether the role may change hands now."""
-    return not settings.is_limited or not pacing.time_to_token(pace, settings)
+    return not settings.is_limited or not rate_limit.time_to_token(pace, settings)
 
 
 def _find_named(holder: str, pods: Iterable[Pod]) -> Pod | None:

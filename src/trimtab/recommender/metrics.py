@@ -9,12 +9,12 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from trimtab.core.autoscalers import AutoscalerName, UpdateMode
-from trimtab.core.records import dataclass
-from trimtab.recommender.knowledge import Knowledge, Subject
-from trimtab.recommender.plain_counters import PlainCounter
-from trimtab.recommender.quality import QualityMeter
+from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
+from trimtab.core.model.records import dataclass
+from trimtab.recommender.accuracy_metrics import QualityMeter
+from trimtab.recommender.prometheus_types import PlainCounter
 from trimtab.recommender.reports import Step, TickReport, Turnout
+from trimtab.recommender.state import Knowledge, Subject
 
 _TENTHS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
 _BOOLEANS: Final = ("false", "true")

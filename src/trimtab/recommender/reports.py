@@ -7,10 +7,10 @@ from enum import StrEnum
 from operator import add, attrgetter
 from typing import Final
 
-from trimtab.core.buckets import Floats, Ints
-from trimtab.core.intake import Intake
-from trimtab.core.records import dataclass
-from trimtab.core.resources import Resource
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.samples import Intake
 
 
 class Step(StrEnum):

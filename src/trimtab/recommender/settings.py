@@ -3,15 +3,15 @@
 from dataclasses import field
 from datetime import timedelta
 
-from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import HpaConflict
-from trimtab.core.publishing import PublishingSettings
-from trimtab.core.recommendation import RecommendationSettings
-from trimtab.core.records import dataclass
-from trimtab.core.resources import MAX_AMOUNT
-from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import MAX_AMOUNT
+from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
+from trimtab.core.recommendation.status_changes import PublishingSettings
+from trimtab.core.usage.aggregates import UsageSettings
 
 _DEFAULT_NAME = "default"
 _MOST_DOUBLINGS = 20

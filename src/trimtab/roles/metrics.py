@@ -6,7 +6,7 @@ from typing import Final, assert_never
 from prometheus_client import Counter, Gauge
 
 from trimtab.core.roles import Standing
-from trimtab.roles.news import Blind, Broken, Changed, Failed, News, Outdated, Planned
+from trimtab.roles.reports import Blind, Broken, Changed, Failed, News, Outdated, Planned
 
 GROUPS: Final = Gauge(
     "vpa_roles_workloads",

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import timedelta
 
-from trimtab.core.label_syntax import key_flaws, value_flaws
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import WorkloadName
-from trimtab.core.records import dataclass
-from trimtab.core.roles import Role
-from trimtab.core.settings_errors import (
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.selector_validation import key_flaws, value_flaws
+from trimtab.core.model.validation import (
     SettingsError,
     require_at_least,
     require_interval,
     require_one_scope,
 )
+from trimtab.core.roles import Role
 
 
 @dataclass(frozen=True, slots=True)

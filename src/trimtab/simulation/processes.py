@@ -6,13 +6,13 @@ from contextlib import suppress
 from random import Random
 
 from trimtab.cluster.ports import UsageSource
-from trimtab.core.records import dataclass
-from trimtab.simulation.access import SimulatedCluster
-from trimtab.simulation.facts import ProcessCrashed, ProcessStarted
-from trimtab.simulation.lines import Line
-from trimtab.simulation.serving import Serving
-from trimtab.simulation.virtual_time import VirtualClock
-from trimtab.simulation.world import World
+from trimtab.core.model.records import dataclass
+from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.port import SimulatedCluster
+from trimtab.simulation.api_server.writes import Serving
+from trimtab.simulation.world.facts import ProcessCrashed, ProcessStarted
+from trimtab.simulation.world.virtual_time import VirtualClock
+from trimtab.simulation.world.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Final, TypeVar
 
-from trimtab.core.autoscalers import (
+from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
     ChangeDirection,
@@ -20,13 +20,13 @@ from trimtab.core.autoscalers import (
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, ContainerKind
-from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.simulation.loads import OFFICE_DAY, Load, Wave
-from trimtab.simulation.objects import (
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, ContainerKind
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.simulation.world.loads import OFFICE_DAY, Load, Wave
+from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     HorizontalScaler,

@@ -3,19 +3,28 @@
 Boosts are given by the admission controller; here a boost begins when it is first seen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from trimtab.core.boost import boosted_containers
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Unboost
-from trimtab.core.pods import Pod
-from trimtab.core.records import dataclass
-from trimtab.updater.carrying import ActResult
-from trimtab.updater.news import Acted, News, Planned
+from trimtab.core.changes.outcomes import (
+    EndOfBoost,
+    Evict,
+    Hold,
+    Outcome,
+    Resize,
+    Unboost,
+    wanted_in_the_end,
+)
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Container, Pod, Wanted
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.updater.actions import ActResult
+from trimtab.updater.reports import Acted, News, Planned
 
 BOOSTED_CONTAINERS: Final = Gauge(
     "vpa_updater_boosted_containers",
@@ -133,3 +142,71 @@ def _of_boosted(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
         if isinstance(each, Unboost) or (isinstance(each, Hold) and each.reason in _OF_BOOSTED)
         if boosted_containers(each.pod)
     )
+
+
+_UNITS: Final = {Resource.CPU: ("core", 1000), Resource.MEMORY: ("byte", 1)}
+_FREED: Final = "freed"
+_ADDED: Final = "added"
+
+REQUESTS: Final = Gauge(
+    "vpa_updater_requests",
+    "What the pods of autoscalers request now.",
+    ["resource", "unit"],
+)
+WANTED_REQUESTS: Final = Gauge(
+    "vpa_updater_wanted_requests",
+    "What they would request if nothing kept them from what is recommended for them.",
+    ["resource", "unit"],
+)
+CHANGED_REQUESTS: Final = Counter(
+    "vpa_updater_requests_changed",
+    "What evictions and resizes have freed and added; ends of startup boosts do not count.",
+    ["resource", "unit", "direction"],
+)
+
+
+class SizeMeter:
+    """Keeps the metrics in step with plans and acts."""
+
+    def __init__(self) -> None:
+        for resource in BOTH:
+            for direction in (_FREED, _ADDED):
+                CHANGED_REQUESTS.labels(resource.value, _UNITS[resource][0], direction)
+
+    def show(self, outcomes: Iterable[Outcome]) -> None:
+        """Show what a plan of everything says."""
+        now = dict.fromkeys(BOTH, 0)
+        change = dict.fromkeys(BOTH, 0)
+        for outcome in outcomes:
+            wanted = wanted_in_the_end(outcome) or {}
+            for container in outcome.pod.containers:
+                for resource, amount in (container.current.requests or {}).items():
+                    now[resource] += amount
+                # Most pods want nothing, and there may be many.
+                if container.name in wanted:
+                    for resource, before, after in _compare(container, wanted):
+                        change[resource] += after - before
+        for resource in BOTH:
+            unit, scale = _UNITS[resource]
+            then = now[resource] + change[resource]
+            REQUESTS.labels(resource.value, unit).set(now[resource] / scale)
+            WANTED_REQUESTS.labels(resource.value, unit).set(then / scale)
+
+    def count(self, act: Evict | Resize) -> None:
+        """Count an act that was done."""
+        for container in act.pod.containers:
+            for resource, before, after in _compare(container, act.wanted):
+                unit, scale = _UNITS[resource]
+                direction = _ADDED if after > before else _FREED
+                change = abs(after - before) / scale
+                CHANGED_REQUESTS.labels(resource.value, unit, direction).inc(change)
+
+
+def _compare(container: Container, wanted: Wanted) -> Iterator[tuple[Resource, int, int]]:
+    """Each resource of a container with what it requests, and what it would."""
+    before = container.current.requests or {}
+    found = wanted.get(container.name)
+    after = {} if found is None else found.requests or {}
+    for resource in BOTH:
+        amount = before.get(resource, 0)
+        yield resource, amount, after.get(resource, amount)

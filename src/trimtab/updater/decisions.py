@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Hold, Outcome
-from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned
+from trimtab.core.changes.outcomes import Hold, Outcome
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.updater.reports import Acted, Blind, Failed, Held, News, Planned
 
 
 class _Standing(NamedTuple):

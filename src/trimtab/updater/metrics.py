@@ -9,14 +9,13 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName, UpdateMode
-from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.records import dataclass
-from trimtab.updater.boost_metrics import BoostMeter
-from trimtab.updater.carrying import ActResult
-from trimtab.updater.news import Absence, Acted, Blind, Failed, Held, News, Planned, Step
-from trimtab.updater.size_metrics import SizeMeter
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.records import dataclass
+from trimtab.updater.actions import ActResult
+from trimtab.updater.boost_metrics import BoostMeter, SizeMeter
+from trimtab.updater.reports import Absence, Acted, Blind, Failed, Held, News, Planned, Step
 
 _SIZE: Final = "vpa_size_log2"
 _MODE: Final = "update_mode"

@@ -3,11 +3,11 @@
 from dataclasses import field
 from datetime import timedelta
 
-from trimtab.core.assessment import PlanSettings
-from trimtab.core.horizontal import HpaConflict
-from trimtab.core.pacing import PaceSettings
-from trimtab.core.records import dataclass
-from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
+from trimtab.core.updates.candidates import PlanSettings
 
 
 def _careful_plans() -> PlanSettings:

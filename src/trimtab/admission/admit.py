@@ -1,0 +1,294 @@
+"""Admission of pods: one owner walk, one lookup, one pure function; never in the way.
+
+No request goes over the network here, and no error gets out: a pod of which anything is in doubt
+is admitted as it is, and it is counted why. Only where more may be known in a moment (NotYetError)
+may the caller ask again.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from trimtab.admission.logs import (
+    Teller,
+    Timer,
+    log_unsized,
+    log_withheld,
+    stand_still,
+    tell_of_size,
+)
+from trimtab.admission.owner_cache import NotYetError, ReadyOwners
+from trimtab.admission.quota_grants import Arrivals, QuotaGrants
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.sizing_cache import Arrival, Bounds, Sizings, WholePod
+from trimtab.admission.target_index import TargetIndex, target_name
+from trimtab.admission.withheld_sizes import Withholding
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster.ports import Cluster
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.hpa import HpaConflict, Marking, Scaling
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.matching import ObservedAutoscaler, acts_on_new_pods, rank
+from trimtab.core.model.pods import Pod, PodHead, WorkloadName
+from trimtab.core.sizing.admission_patch import Sizing, unmark_pod
+from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.sizing.node_capacity import NodeRooms
+from trimtab.core.sizing.refusals import Withheld
+from trimtab.core.sizing.startup_boost import BoostError
+
+UNCHANGED: Final = Sizing()
+_FAILED: Final = "admission failed"
+
+_Gap: TypeAlias = tuple[WorkloadName, tuple[int, int]]
+"""An owner with the number of pods that it wants, and that its status shows."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class Admitted(StrEnum):
+    """How a pod was admitted; the value names it to users."""
+
+    PATCHED = "Patched"
+    WITHHELD = "Withheld"
+    """It got less than that, since pods of its owner with more were never created."""
+    COMPLETE = "Complete"
+    """An autoscaler governs it, and it has all that it should have."""
+    UNGOVERNED = "Ungoverned"
+    IGNORED = "NamespaceIgnored"
+    OWNER_UNKNOWN = "OwnerUnknown"
+    """Its owner is in doubt, or not known yet."""
+    BOOST_INVALID = "BoostInvalid"
+    """The autoscaler asks for a boost without saying how much."""
+    TOO_LARGE = "TooLarge"
+    """It has more containers, demands on nodes or annotations than admission looks at."""
+    FAILED = "Failed"
+    """Something is wrong with us."""
+
+
+class TooLargeError(Exception):
+    """A pod is admitted as it is because of its size; the text says what it has too many of."""
+
+
+class Admission:
+    """Gives new pods the size that is recommended for them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: AdmissionSettings,
+        teller: Teller | None = None,
+        timer: Timer = stand_still,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._teller = teller or Teller()
+        self.index = TargetIndex(cluster.autoscalers)
+        self._owners = ReadyOwners(cluster.owners)
+        self._sizings = Sizings(settings.gates)
+        self._grants = QuotaGrants(timer)
+        self._arrivals = Arrivals(timer)
+        tell = partial(log_withheld, self._teller)
+        self._withholding = Withholding(cluster.owners.known, timer, tell)
+        self._marking: Marking | None = None
+        if settings.hpa_conflict is HpaConflict.HOLD:
+            by_target = cluster.horizontals.index(attrgetter("target"))
+            by_namespace = cluster.horizontals.index(attrgetter("namespace"))
+            scaling = Scaling(by_target.under, by_namespace.under, cluster.owners.known)
+            self._marking = Marking(scaling.of)
+        self._rooms: NodeRooms | None = None
+        self._nodes_changed = True
+        self.counts: Counter[Admitted] = Counter()
+
+    async def run(self) -> None:
+        """Keep up with the stores, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._owners.run())
+            group.create_task(self._withholding.run())
+            group.create_task(self._follow_targets())
+            group.create_task(self._follow_nodes())
+            group.create_task(self._follow_daemon_sets())
+
+    def prepare(self) -> bool:
+        """Look up what pods of all targets will need; whether that was all known once.
+
+        To be called again and again: until then the status lease must not be renewed.
+        """
+        self._nodes_changed = True
+        named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
+        return self._owners.prepare((name, version) for name, version in named if name is not None)
+
+    def admit(self, pod: Pod, *, may_wait: bool = False) -> Patch:
+        """What to change in a pod that is being created; nothing if anything goes wrong."""
+        return self.size(WholePod(pod), may_wait=may_wait).patch
+
+    def size(self, new: Arrival, *, may_wait: bool = False, is_dry_run: bool = False) -> Sizing:
+        """The same, and which containers get nothing because the pod leaves no room for it.
+
+        Most pods have no autoscaler, so the head of one is enough to begin with: more is read
+        only if it is needed. A DecodeError is left to the caller, and so is a NotYetError, where
+        the request may wait until more is known of the pod's owner. So is a TooLargeError: the work
+        for one pod is bounded. A pod that is only tried takes nothing from quotas.
+        """
+        try:
+            how, sizing = self._size(new, may_wait=may_wait, is_dry_run=is_dry_run)
+        except (DecodeError, NotYetError):
+            raise
+        except TooLargeError:
+            self.counts[Admitted.TOO_LARGE] += 1
+            raise
+        except BoostError:
+            how, sizing = Admitted.BOOST_INVALID, UNCHANGED
+        except Exception:
+            # Whatever it is, it must not keep a pod from being created.
+            if self._teller.may_tell(_FAILED):
+                _logger.exception(_FAILED)
+            how, sizing = Admitted.FAILED, UNCHANGED
+        self.counts[how] += 1
+        return sizing
+
+    def _size(self, new: Arrival, *, may_wait: bool, is_dry_run: bool) -> tuple[Admitted, Sizing]:
+        head = new.head
+        if head.namespace in self._settings.ignored_namespaces:
+            return Admitted.IGNORED, UNCHANGED
+        # Without an autoscaler in its namespace no pod asks for anything, and none waits.
+        if head.owner is None or not self.index.has_any(head.namespace):
+            return Admitted.UNGOVERNED, self._unmark(new)
+        owner = self._owners.find(head, may_wait=may_wait)
+        workload = owner.topmost
+        if workload is None:
+            log_unsized(self._teller, head, owner.doubt)
+            return Admitted.OWNER_UNKNOWN, self._unmark(new)
+        autoscaler = self._governor(new.labels, workload, may_wait=may_wait)
+        if autoscaler is None:
+            return Admitted.UNGOVERNED, self._unmark(new)
+        if excess := new.excess():
+            raise TooLargeError(excess)
+        if self._nodes_changed:
+            self._look_at_nodes()
+        if self._marking is not None:
+            autoscaler = self._marking.mark(autoscaler)
+        sizing = self._size_within_quotas(new, autoscaler, is_dry_run=is_dry_run)
+        if not sizing.patch:
+            return Admitted.COMPLETE, sizing
+        tell_of_size(self._teller, head, autoscaler, sizing.patch)
+        is_whole = sizing.withheld is Withheld.NOTHING
+        return Admitted.PATCHED if is_whole else Admitted.WITHHELD, sizing
+
+    def _unmark(self, new: Arrival) -> Sizing:
+        """Take away marks of boosts that the pod did not get here, which hardly any pod has."""
+        if not new.may_be_marked or new.excess():
+            return UNCHANGED
+        sizing = unmark_pod(new.read(), gates=self._settings.gates)
+        return sizing if sizing.patch else UNCHANGED
+
+    def _size_within_quotas(
+        self, new: Arrival, autoscaler: Autoscaler, *, is_dry_run: bool
+    ) -> Sizing:
+        head = new.head
+        # Most namespaces have no quota, and there all of this costs one look.
+        quotas = self._cluster.quotas(head.namespace)
+        gap = self._find_gap(head) if quotas else None
+        bounds = Bounds(
+            self._cluster.limit_ranges(head.namespace),
+            self._settings.max_boost_millicores,
+            self._rooms,
+            self._grants.room_in(quotas),
+            *self._count_siblings(gap),
+            self._settings.max_boosted_priority,
+        )
+        sizing = self._sizings.size(new, autoscaler, bounds)
+        withheld = self._withholding.choose(head, autoscaler, sizing.offer, is_dry_run=is_dry_run)
+        if withheld is not Withheld.NOTHING:
+            bounds = replace(bounds, withheld=withheld)
+            sizing = self._sizings.size_once(new, autoscaler, bounds)
+        if not is_dry_run and quotas:
+            self._grants.note(quotas, sizing.claims)
+            if gap is not None:
+                self._arrivals.note(*gap)
+        return sizing
+
+    def _find_gap(self, head: PodHead) -> _Gap | None:
+        """Return how many pods the pod's owner wants, and has; None if that is not known."""
+        owner = head.owner
+        if owner is None:
+            return None
+        found = self._cluster.owners.known(WorkloadName(head.namespace, owner.kind, owner.name))
+        if found is None or found.replicas is None or found.existing is None:
+            return None
+        return found.name, (found.replicas, found.existing)
+
+    def _count_siblings(self, gap: _Gap | None) -> tuple[int, int]:
+        """Count the pods that may come beside a new one, and those of them that are missing.
+
+        An owner creates pods before it says in its status how many are gone. Where the status
+        shows no gap, any number of them may be.
+        """
+        if gap is None:
+            return 0, 0
+        wanted, existing = gap[1]
+        missing = wanted - existing
+        if missing <= 0:
+            return max(wanted - 1, 0), 0
+        return missing - 1, max(missing - 1 - self._arrivals.count(*gap), 0)
+
+    def _look_at_nodes(self) -> None:
+        cluster, rooms = self._cluster, self._rooms or NodeRooms(())
+        if self._settings.caps_to_nodes:
+            daemons = list_daemons(cluster.daemon_sets, self._autoscalers_of, cluster.limit_ranges)
+            # The same while nothing changed, so that what was worked out for pods still stands.
+            rooms = rooms.renew(tuple(cluster.nodes), daemons)
+        if rooms is not self._rooms:
+            # No size of other rooms stands, and each would keep all nodes of its time.
+            self._sizings.clear()
+        self._rooms = rooms
+        self._nodes_changed = False
+
+    async def _follow_targets(self) -> None:
+        """Look up targets and their owners before their first pods come."""
+        async for autoscaler in self._cluster.autoscalers.changes():
+            # What is remembered of its former state is of no use any more.
+            self._sizings.forget(autoscaler.identity)
+            if (name := target_name(autoscaler)) is not None:
+                self._owners.prefetch(name, _api_version(autoscaler))
+
+    def _autoscalers_of(self, workload: WorkloadName) -> Sequence[Autoscaler]:
+        """The autoscalers that give new pods of a workload their size."""
+        is_ignored = workload.namespace in self._settings.ignored_namespaces
+        return () if is_ignored else self.index.find(workload)
+
+    async def _follow_nodes(self) -> None:
+        async for _ in self._cluster.nodes.changes():
+            self._nodes_changed = True
+
+    async def _follow_daemon_sets(self) -> None:
+        async for _ in self._cluster.daemon_sets.changes():
+            self._nodes_changed = True
+
+    def _governor(
+        self, labels: Mapping[str, str], workload: WorkloadName, *, may_wait: bool
+    ) -> Autoscaler | None:
+        """The autoscaler that gives a pod of the workload its size."""
+        candidates = self.index.find(workload)
+        if not candidates:
+            return None
+        find = self._owners.selector
+        observed = [
+            ObservedAutoscaler(each, find(workload, _api_version(each), may_wait=may_wait))
+            for each in candidates
+        ]
+        ranked = rank(observed, selectors_enabled=self._settings.gates.pod_selector)
+        for each in ranked:
+            if acts_on_new_pods(each.autoscaler) and each.matches(labels):
+                return each.autoscaler
+        return None
+
+
+def _api_version(autoscaler: Autoscaler) -> str:
+    return "" if autoscaler.target is None else autoscaler.target.api_version

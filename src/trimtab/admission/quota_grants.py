@@ -1,0 +1,110 @@
+"""The room in ResourceQuotas for new pods, with what was granted a moment ago.
+
+Each process remembers what it granted itself. Copies of the admission controller, and workers of
+one copy, do not share it: two pods that come at once through different processes may be granted
+the same room, and the API server then refuses one of them until its owner tries again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trimtab.admission.logs import Timer
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.sizing.quota_grants import (
+    LIFETIME_SECONDS,
+    MAX_GRANTS,
+    NOTHING_GRANTED,
+    Granted,
+    add_grant,
+    settle,
+    without_granted,
+)
+from trimtab.core.sizing.quotas import Claims, Quota
+
+_KEPT: Final = 1024
+"""Beyond so many quotas or owners, those are forgotten of which no pod came lately."""
+
+
+class QuotaGrants:
+    """Remembers what new pods were granted of quotas."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._granted: dict[tuple[str, str], Granted] = {}
+
+    def room_in(self, quotas: Sequence[Quota]) -> tuple[Quota, ...]:
+        """The quotas with what is left of them for the next pod."""
+        if not quotas:
+            return ()
+        now = self._timer()
+        found = []
+        for quota in quotas:
+            name = quota.namespace, quota.name
+            granted = self._granted.get(name)
+            if granted is None:
+                found.append(quota)
+                continue
+            granted = settle(granted, quota.left, now)
+            if granted.grants:
+                self._granted[name] = granted
+            else:
+                del self._granted[name]
+            found.append(without_granted(quota, granted))
+        return tuple(found)
+
+    def note(self, quotas: Sequence[Quota], claims: Mapping[str, Claims]) -> None:
+        """Remember what a pod takes of each quota, by the quota's name."""
+        if not claims:
+            return
+        now = self._timer()
+        for quota in quotas:
+            amounts = claims.get(quota.name)
+            if amounts:
+                name = quota.namespace, quota.name
+                granted = settle(self._granted.get(name, NOTHING_GRANTED), quota.left, now)
+                self._granted[name] = add_grant(granted, amounts, now)
+        if len(self._granted) > _KEPT:
+            self._forget(now)
+
+    def _forget(self, now: float) -> None:
+        settled = {
+            name: settle(granted, granted.left, now) for name, granted in self._granted.items()
+        }
+        self._granted = {name: granted for name, granted in settled.items() if granted.grants}
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """Pods of one owner that came while its status said the same."""
+
+    status: tuple[int, int]
+    at: tuple[float, ...]
+
+
+class Arrivals:
+    """Remembers how many pods of each owner came since its status last changed.
+
+    An owner creates all missing pods before its status shows the first of them.
+    """
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._arrived: dict[WorkloadName, _Arrived] = {}
+
+    def count(self, owner: WorkloadName, status: tuple[int, int]) -> int:
+        """Count the pods that came with this status, its wanted and existing pods, lately."""
+        found = self._arrived.get(owner)
+        if found is None or found.status != status:
+            return 0
+        # A pod that was refused never gets into the status.
+        return sum(self._timer() - at <= LIFETIME_SECONDS for at in found.at)
+
+    def note(self, owner: WorkloadName, status: tuple[int, int]) -> None:
+        """Remember that a pod came."""
+        found, now = self._arrived.pop(owner, None), self._timer()
+        before = () if found is None or found.status != status else found.at
+        recent = [at for at in before if now - at <= LIFETIME_SECONDS]
+        self._arrived[owner] = _Arrived(status, (*recent[1 - MAX_GRANTS :], now))
+        if len(self._arrived) > _KEPT:
+            del self._arrived[next(iter(self._arrived))]

@@ -1,0 +1,188 @@
+"""HTTP/1.1 as far as an API server speaks it to a webhook: from bytes to whole requests.
+
+Every request is a POST that says how long it is. Whatever is more than that (other methods, bodies
+in chunks, folded headers) is refused with a status, and the connection ends there: two readers of
+one stream must not disagree about where a request ends.
+"""
+
+import re
+from functools import cache, lru_cache
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+import msgspec
+
+from trimtab.core.model.records import dataclass
+
+MAX_BODY_BYTES: Final = 5 * 1024 * 1024
+"""The original's; a pod is at most 1.5 MB, and a review of an update holds two."""
+MAX_HEAD_BYTES: Final = 16 * 1024
+
+_HEAD_END: Final = b"\r\n\r\n"
+_STRAY: Final = re.compile(rb"\x00|\r(?!\n|$)|(?<!\r)\n")
+"""NUL, CR or LF that is no part of the end of a line; other readers take them for one."""
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_MAX_DIGITS: Final = 18
+_KEPT_HEADS: Final = 256
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """A request that has come whole."""
+
+    content_type: str
+    body: bytes
+    keeps_alive: bool = True
+    """Whether the connection may be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFlaw:
+    """Why the connection cannot go on."""
+
+    status: HTTPStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    content_type: str
+    length: int
+    keeps_alive: bool
+
+
+Read: TypeAlias = HttpRequest | HttpFlaw | None
+
+
+def has_stray(head: bytes | bytearray, start: int = 0) -> bool:
+    """Return True if a head, or the first part of one, holds NUL, a bare CR or a bare LF.
+
+    What comes before `start` was looked at already.
+    """
+    return _STRAY.search(head, start, MAX_HEAD_BYTES) is not None
+
+
+class RequestReader:
+    """Takes the bytes of one connection, gives requests one after the other."""
+
+    def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._buffer = bytearray()
+        self._scanned = 0
+        """Place in the buffer before which there is neither the end of a head nor a flaw."""
+        self._head: _Head | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much has come that belongs to no request yet."""
+        return len(self._buffer)
+
+    @property
+    def is_amid_request(self) -> bool:
+        """Whether a part of a request has come, and the rest has not."""
+        return self._head is not None or bool(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Take what has come."""
+        self._buffer += data
+
+    def read_at_once(self, data: bytes) -> HttpRequest | None:
+        """The request that has come in one piece, as almost all do; None for anything else.
+
+        Nothing is kept: what is not taken here is to be fed.
+        """
+        end = -1 if self.is_amid_request else data.find(_HEAD_END, 0, MAX_HEAD_BYTES)
+        head = None if end < 0 else _parse_head(data[:end])
+        if not isinstance(head, _Head) or len(data) != end + len(_HEAD_END) + head.length:
+            return None
+        if head.length > self._max_body_bytes:
+            return None
+        return HttpRequest(head.content_type, data[end + len(_HEAD_END) :], head.keeps_alive)
+
+    def read(self) -> Read:
+        """The next request, if it has come whole, or what is wrong with it."""
+        if self._head is None:
+            found = self._read_head()
+            if not isinstance(found, _Head):
+                return found
+            self._head = found
+        return self._read_body(self._head)
+
+    def _read_head(self) -> _Head | HttpFlaw | None:
+        start, self._scanned = self._scanned, 0
+        end = self._buffer.find(_HEAD_END, start, MAX_HEAD_BYTES)
+        if end < 0:
+            # Nothing that still comes makes a head of it.
+            if has_stray(self._buffer, start):
+                return HttpFlaw(HTTPStatus.BAD_REQUEST)
+            # A head that comes byte by byte must not be read from its beginning each time.
+            self._scanned = max(len(self._buffer) - len(_HEAD_END), 0)
+            is_too_long = len(self._buffer) >= MAX_HEAD_BYTES
+            return HttpFlaw(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) if is_too_long else None
+        written = bytes(self._buffer[:end])
+        del self._buffer[: end + len(_HEAD_END)]
+        found = _parse_head(written)
+        if isinstance(found, _Head) and found.length > self._max_body_bytes:
+            return HttpFlaw(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return found
+
+    def _read_body(self, head: _Head) -> HttpRequest | None:
+        if len(self._buffer) < head.length:
+            return None
+        self._head = None
+        if len(self._buffer) == head.length:
+            # By far the most common: nobody sends a second request before the first is answered.
+            body, self._buffer = bytes(self._buffer), bytearray()
+        else:
+            body = bytes(self._buffer[: head.length])
+            del self._buffer[: head.length]
+        return HttpRequest(head.content_type, body, head.keeps_alive)
+
+
+# One API server sends the same head again and again, but for the length, and few lengths differ.
+@lru_cache(maxsize=_KEPT_HEADS)
+def _parse_head(written: bytes) -> _Head | HttpFlaw:
+    if has_stray(written) or written.endswith(b"\r"):
+        return HttpFlaw(HTTPStatus.BAD_REQUEST)
+    line, *rest = written.decode("latin-1").split("\r\n")
+    method, _, version = line.partition(" ")
+    version = version.rpartition(" ")[2]
+    headers = _parse_headers(rest)
+    if headers is None or version not in {"HTTP/1.0", "HTTP/1.1"}:
+        return HttpFlaw(HTTPStatus.BAD_REQUEST)
+    if method != "POST":
+        return HttpFlaw(HTTPStatus.METHOD_NOT_ALLOWED)
+    length = headers.get("content-length")
+    if length is None or "transfer-encoding" in headers:
+        return HttpFlaw(HTTPStatus.LENGTH_REQUIRED)
+    if not (length.isascii() and length.isdigit() and len(length) <= _MAX_DIGITS):
+        return HttpFlaw(HTTPStatus.BAD_REQUEST)
+    keeps_alive = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+    return _Head(headers.get("content-type", ""), int(length), keeps_alive)
+
+
+def _parse_headers(lines: list[str]) -> dict[str, str] | None:
+    """The headers by their names in small letters; None if they can be read in two ways."""
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name = name.lower()
+        if not colon or not _NAME.fullmatch(name):
+            return None
+        if name == "content-length" and name in headers:
+            return None
+        headers[name] = value.strip()
+    return headers
+
+
+def format_response(status: HTTPStatus, body: bytes = b"", *, keeps_alive: bool) -> bytes:
+    """A whole response with a JSON body."""
+    return _format_head(status, keeps_alive=keeps_alive) % (len(body), body)
+
+
+@cache
+def _format_head(status: HTTPStatus, *, keeps_alive: bool) -> bytes:
+    """All of a response but for its body, and how long that is."""
+    closing = "" if keeps_alive else "Connection: close\r\n"
+    return (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: %d\r\n{closing}\r\n%b"
+    ).encode()

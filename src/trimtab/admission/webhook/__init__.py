@@ -1,0 +1,1 @@
+"""The webhook's registration, keys and certificates, and its self-test."""

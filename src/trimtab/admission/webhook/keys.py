@@ -1,0 +1,118 @@
+"""Where the webhook's keys are: in a Secret that all copies share, or in files of somebody else."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from trimtab.admission.server.tls import CertificateFiles
+from trimtab.api.kinds.secrets import (
+    KEY,
+    RECORD,
+    Secret,
+    decode_keyring,
+    encode_keyring,
+    read_pair,
+    split_bundle,
+)
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster.errors import tell
+from trimtab.cluster.ports import WebhookHost
+from trimtab.core.webhook.keyring import Authority, Keyring
+
+_SOME_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
+"""Whoever writes files knows how old they are, and replaces them."""
+
+
+class KeysError(Exception):
+    """Keys that cannot be used; says where they are and what is wrong."""
+
+
+class Keys(Protocol):
+    """Holds a keyring."""
+
+    async def read(self) -> Keyring | None:
+        """The keyring as it is now; None if there is none yet."""
+
+    async def write(self, keyring: Keyring) -> None:
+        """Put a keyring in the place of what was last read; ConflictError if it has changed."""
+
+
+class SecretKeys:
+    """Keys in a Secret."""
+
+    def __init__(self, host: WebhookHost, namespace: str, name: str) -> None:
+        self._host = host
+        self._place = Secret(namespace, name)
+        self._seen = self._place
+
+    async def read(self) -> Keyring | None:
+        """The keyring in the Secret; None if there is no Secret, or one that nobody can read."""
+        found = await self._host.fetch_secret(self._place.namespace, self._place.name)
+        self._seen = found or self._place
+        if found is None:
+            return None
+        if RECORD not in found.data and KEY in found.data:
+            raise KeysError(
+                f"the Secret {found.namespace}/{found.name} holds keys that Trimtab did not make: "
+                "name another one for them, or mount it and use its files"
+            )
+        try:
+            return decode_keyring(found.data)
+        except DecodeError:
+            # What is in the bundle stays believed, so a new keyring disturbs nobody.
+            return None
+
+    async def write(self, keyring: Keyring) -> None:
+        """Create the Secret, or change the version that was read."""
+        place, version = self._place, self._seen.resource_version
+        data = encode_keyring(keyring)
+        await self._host.write_secret(Secret(place.namespace, place.name, data, version))
+
+
+class FileKeys:
+    """Keys in files, which may be swapped at any time, one by one or through a link."""
+
+    def __init__(self, files: CertificateFiles, authority: Path, *, reloads: bool = True) -> None:
+        self._files = files
+        self._authority = authority
+        self._reloads = reloads
+        self._first: Keyring | None = None
+
+    async def read(self) -> Keyring | None:
+        """What the files hold now, or what they held at first if they are not to be reloaded."""
+        if self._first is None or self._reloads:
+            self._first = self._read_all()
+        return self._first
+
+    async def write(self, keyring: Keyring) -> None:
+        """Nobody but their owner writes these files."""
+        raise NotImplementedError
+
+    def _read_all(self) -> Keyring:
+        authorities = self._read_authorities()
+        try:
+            shown = read_pair(
+                _read_text(self._files.certificate),
+                _read_text(self._files.key),
+                needs=frozenset(each.name for each in authorities),
+                made_at=_SOME_TIME,
+                ends_at=_END_OF_TIME,
+            )
+        except DecodeError as error:
+            raise KeysError(f"{self._files.certificate}: {error.problem}") from error
+        return Keyring(authorities, shown)
+
+    def _read_authorities(self) -> tuple[Authority, ...]:
+        """The authorities in their file; none if there is no such file."""
+        text = _read_text(self._authority) if self._authority.exists() else ""
+        return tuple(Authority(name, pem, _SOME_TIME) for name, pem in split_bundle(text).items())
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise KeysError(f"{path}: {tell(error)}") from error
+    except UnicodeDecodeError as error:
+        raise KeysError(f"{path}: no UTF-8 text") from error

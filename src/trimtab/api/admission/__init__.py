@@ -1,0 +1,1 @@
+"""Admission reviews, new pods and certificates."""

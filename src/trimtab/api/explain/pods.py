@@ -1,0 +1,512 @@
+"""Why something is done about pods, or nothing, as JSON: written by who plans, read by who asks.
+
+The keys are an interface.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Written
+from trimtab.api.wire.quantities import encode_amounts
+from trimtab.api.wire.times import format_duration, format_time
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Hold, Outcome, Unboost
+from trimtab.core.explain.next_pod import Newcomer
+from trimtab.core.explain.pod_checks import PodExplanation
+from trimtab.core.explain.update_checks import Check, CheckKind, Verdict
+from trimtab.core.model import pods
+from trimtab.core.model.autoscalers import ContainerRecommendation
+from trimtab.core.model.cap_notes import Note, format_note
+from trimtab.core.model.durations import brief
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Allocation, Container
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.resize_or_evict import Action
+
+_REASONS: Final = {
+    HoldReason.BOOST_ACTIVE: "CPU is boosted until the pod is ready, and for a while after that",
+    HoldReason.UNBOOST_DELAYED: "the boost is over and could not be taken back yet",
+    HoldReason.MODE_OFF: "Off: there are recommendations and nothing else",
+    HoldReason.MODE_INITIAL: "Initial: only new pods are given their size",
+    HoldReason.FEATURE_GATE_OFF: "the feature gate that the mode needs is off",
+    HoldReason.NO_RECOMMENDATION: "there is none for any container of the pod",
+    HoldReason.RECOMMENDATION_STALE: "the recommender says that it rests on usage that is too old",
+    HoldReason.RECOMMENDATION_SUSPICIOUS: "a target is nothing, or its recommender doubts it",
+    HoldReason.INSIDE_BOUNDS: "the pod has what is recommended",
+    HoldReason.SCALED_HORIZONTALLY: "what would change is left to a HorizontalPodAutoscaler",
+    HoldReason.ONLY_SHRINKS: "nothing would grow, and running pods only grow under UpscaleOnly",
+    HoldReason.REQUIREMENT_NOT_MET: "the change goes another way than evictionRequirements ask",
+    HoldReason.ROLE_DWELL: "its role is new, and it does not shrink before that is settled",
+    HoldReason.COOL_DOWN: "it was changed a moment ago",
+    HoldReason.ADMISSION_ABSENT: "no admission controller would give its successor the new size",
+    HoldReason.NOT_CONVERGING: "earlier changes did not show on the workload's pods",
+    HoldReason.WORKLOAD_DEGRADED: "fewer pods are ready than before the workload was changed",
+    HoldReason.NO_OWNER: "the pod has no owner, and nobody would bring it back",
+    HoldReason.REPLICAS_UNKNOWN: "how many pods its owner wants is not known, or none",
+    HoldReason.BELOW_MIN_REPLICAS: "its owner has fewer pods than minReplicas",
+    HoldReason.BUDGET_SPENT: "as many pods of its owner as may be are down",
+    HoldReason.SURGE: "far more pods than usual want to change, which is rarely meant",
+    HoldReason.POD_PENDING: "it does not run yet; an eviction would begin its start again",
+    HoldReason.RESIZE_DEFERRED: "the node has no room yet for the resize that was asked for",
+    HoldReason.RESIZE_IN_PROGRESS: "a resize is under way",
+    HoldReason.RESIZE_FAILING: "the kubelet cannot do the resize and goes on trying",
+    HoldReason.RESIZE_INFEASIBLE: "the node cannot do the resize; a lower target may help",
+    HoldReason.RESIZE_DENIED: "the API server refuses this size, and would refuse a successor's",
+    HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
+    HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
+    HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks to let it run on",
+    HoldReason.RUNS_TO_COMPLETION: "its Job would count an eviction or restart as a failure, and "
+    "begin the work again",
+    HoldReason.REVISION_STAGED: "its owner has not rolled out its new template that far, which an "
+    "eviction would do",
+    HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
+    "ordinal that is not ready",
+    HoldReason.SUCCESSOR_SMALLER: "its template would give its successor less than it has and "
+    "needs: less of what is not applied, or lower limits",
+    HoldReason.NO_NODE_FOR_SUCCESSOR: "the only nodes that its successor may go to are full, "
+    "cordoned or tainted",
+    HoldReason.NODES_TOO_SMALL: "no node that takes its successor is as large as what it has",
+    HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
+    HoldReason.EFFECT_AWAITED: "successors of other pods have yet to show that they get this size",
+    HoldReason.SUCCESSORS_MISSING: "pods that were evicted before have no successors",
+    HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",
+    HoldReason.QUOTA_EXCEEDED: "a ResourceQuota refuses what it or its successor would need",
+    HoldReason.PAUSED: "a flag, an annotation or the namespace says that nothing may be done",
+}
+
+_PASSES: Final = {
+    CheckKind.BOOST: "the startup boost is over",
+    CheckKind.MODE: "running pods are changed",
+    CheckKind.REPLICAS: "its owner has enough pods",
+    CheckKind.RECOMMENDATION: "there is one, and nothing speaks against it",
+    CheckKind.DIRECTION: "something would change that may",
+    CheckKind.REQUIREMENTS: "the change meets them, if there are any",
+    CheckKind.ROLE: "it has had its autoscaler for long enough, or grows",
+    CheckKind.COOL_DOWN: "it was not changed of late, or grows in place",
+    CheckKind.ADMISSION: "new pods get their size",
+    CheckKind.CONVERGENCE: "earlier changes showed, if there were any",
+    CheckKind.HEALTH: "as many pods are ready as before earlier changes",
+    CheckKind.SURGE: "no more pods than usual want to change",
+    CheckKind.RESIZE: "no earlier resize is in the way",
+    CheckKind.BUDGET: "one more pod may be down",
+    CheckKind.EVICTION: "no annotation asks not to evict it, and its owner would bring it back",
+    CheckKind.POD_DISRUPTION_BUDGET: "none refused its eviction of late",
+    CheckKind.EARLIER_EVICTIONS: "those had their effect",
+    CheckKind.QUOTA: "all leave room for what it needs",
+    CheckKind.PAUSE: "nobody says to wait",
+}
+_WAYS_OUT: Final[Mapping[Action | None, str]] = {
+    Action.EVICT: "its successor goes elsewhere",
+    Action.RESIZE: "only the rest is resized",
+}
+_RESOURCES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
+_UNKNOWN: Final = "only a running updater could tell"
+
+
+def tell_check(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    """One sentence about the answer to a check."""
+    match check.verdict:
+        case Verdict.UNKNOWN:
+            return _UNKNOWN
+        case Verdict.NOT_ASKED:
+            return _tell_unasked(check.kind, explanation)
+        case Verdict.CLEAR | Verdict.BLOCKED:
+            tell = _TOLD_WITH_FIGURES.get(check.kind)
+            if tell is not None and (told := tell(check, explanation, settings)):
+                return told
+            if check.reason is not None:
+                return _REASONS[check.reason]
+            return _PASSES[check.kind]
+
+
+def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
+    if kind is CheckKind.BOOST:
+        return "the pod is not boosted"
+    if isinstance(explanation.outcome, Unboost) or explanation.autoscaler is None:
+        return "not asked for the end of a boost"
+    if explanation.way is Action.RESIZE:
+        return "not asked for resizes in place"
+    return "not asked while others fail"
+
+
+def _tell_detail(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    outcome = explanation.outcome
+    if not isinstance(outcome, Hold) or check.reason is not outcome.reason or not outcome.detail:
+        return ""
+    return f"{_REASONS[outcome.reason]}: {outcome.detail}"
+
+
+def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    autoscaler = explanation.autoscaler
+    if check.reason is not None or autoscaler is None:
+        return ""
+    return f"{autoscaler.mode}: running pods are changed"
+
+
+def _tell_change(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    if check.reason is not None:
+        return _tell_small_change(check.reason, explanation, settings)
+    change, by = explanation.change, _difference(explanation)
+    if change.outside_bounds:
+        return f"requests are off by {by}, and outside the recommended bounds"
+    if explanation.quick_oom:
+        return f"killed for want of memory soon after its start, and off by {by}"
+    return f"requests are off by {by}, inside the recommended bounds"
+
+
+def _tell_small_change(
+    reason: HoldReason, explanation: PodExplanation, settings: PlanSettings
+) -> str:
+    if reason is HoldReason.INSIDE_BOUNDS and explanation.is_killed_early:
+        return "killed for want of memory, but its target is what it has"
+    if reason is HoldReason.SCALED_HORIZONTALLY and explanation.is_cure_held:
+        return "OOM-killed, but its memory is left to a HorizontalPodAutoscaler"
+    if reason is HoldReason.CHANGE_TOO_SMALL:
+        killed = "killed for want of memory, but " if explanation.is_killed_early else ""
+        gets = "" if explanation.quick_oom or not killed else "its target has no more of it, and "
+        by, least = _difference(explanation), settings.thresholds.smallest_change
+        return f"{killed}{gets}requests are off by {by}, less than {100 * least:.3g} %"
+    return ""
+
+
+def _difference(explanation: PodExplanation) -> str:
+    return f"{100 * explanation.change.relative_difference:.3g} %"
+
+
+def _tell_lifetime(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    least, age = settings.thresholds.lifetime, explanation.age
+    runs = "it has not started" if age is None else f"it runs for {brief(age)}"
+    if check.reason is not None:
+        return f"inside its bounds a pod is left alone for {brief(least)}; {runs}"
+    if explanation.change.outside_bounds or explanation.quick_oom:
+        return "does not matter: it is outside its bounds, or was killed for want of memory"
+    if age is not None and age < least:
+        return "does not matter: its role has changed since it started or was changed"
+    return f"{runs}, and {brief(least)} are enough"
+
+
+def _tell_replicas(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    group, autoscaler = explanation.group, explanation.autoscaler
+    if group is None or autoscaler is None or group.configured is None:
+        return ""
+    least = settings.disruption.min_replicas
+    least = least if autoscaler.min_replicas is None else autoscaler.min_replicas
+    has = f"its owner has {group.live} live pods"
+    if check.reason is None and group.live < least:
+        return f"{has}, fewer than {least}, but a resize without a restart needs no others"
+    return f"{has}, {'at least' if check.reason is None else 'fewer than'} {least}"
+
+
+def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    group = explanation.group
+    if group is None or group.configured is None:
+        return ""
+    most = int(group.configured * settings.disruption.tolerance)
+    # For a pod that is ready, the others count only as far as they are ready, too.
+    by_readiness = explanation.pod.ready_since is not None and group.serving < group.running
+    count, state = (group.serving, "are ready") if by_readiness else (group.running, "run")
+    figures = f"{count} of {group.configured} pods {state}, and {most} may be down"
+    if check.reason is None:
+        return figures
+    outcome = explanation.outcome
+    if isinstance(outcome, Hold) and outcome.reason is check.reason and outcome.detail:
+        return f"{figures}, but {outcome.detail}"
+    first = explanation.siblings_changed
+    others = f" and {len(first) - 1} more" if len(first) > 1 else ""
+    return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few {state}"
+
+
+def _tell_resize(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    if check.reason is HoldReason.RESIZE_DENIED:
+        return _tell_detail(check, explanation, settings)
+    if not explanation.lacking or check.reason not in (None, HoldReason.RESIZE_INFEASIBLE):
+        return ""
+    needed, left = (
+        " and ".join(_amount(kind, each[place]) for kind, each in explanation.lacking.items())
+        for place in (0, 1)
+    )
+    room = f"it needs {needed}, and its node has {left} left for it"
+    if check.reason is not None:
+        return room
+    return f"{room}: {_WAYS_OUT.get(explanation.way, 'it waits')}"
+
+
+def _amount(kind: Resource, amount: int) -> str:
+    return f"{format_amount(kind, max(amount, 0))} of {_RESOURCES[kind]}"
+
+
+def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) -> str:
+    if check.reason is None:
+        return ""
+    span = settings.cool_down if check.kind is CheckKind.COOL_DOWN else settings.role_dwell
+    return f"{_REASONS[check.reason]} (for {brief(span)})"
+
+
+def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    if check.reason is not HoldReason.EVICTION_UNWANTED:
+        return ""
+    own = explanation.pod.annotations
+    named = [
+        f"{name}: {value}"
+        for name, value in pods.KEEPS_FROM_EVICTION.items()
+        if own.get(name) == value
+    ]
+    return f"{_REASONS[check.reason]}: {', '.join(named)}"
+
+
+_TOLD_WITH_FIGURES: Final[
+    Mapping[CheckKind, Callable[[Check, PodExplanation, PlanSettings], str]]
+] = {
+    CheckKind.BOOST: _tell_detail,
+    CheckKind.HEALTH: _tell_detail,
+    CheckKind.MODE: _tell_mode,
+    CheckKind.CHANGE: _tell_change,
+    CheckKind.LIFETIME: _tell_lifetime,
+    CheckKind.RESIZE: _tell_resize,
+    CheckKind.REPLICAS: _tell_replicas,
+    CheckKind.BUDGET: _tell_budget,
+    CheckKind.COOL_DOWN: _tell_quick_role,
+    CheckKind.ROLE: _tell_quick_role,
+    CheckKind.EVICTION: _tell_annotation,
+    CheckKind.EARLIER_EVICTIONS: _tell_detail,
+}
+"""Where a sentence is better with figures; empty where these do not matter."""
+
+
+class PlansFrom(StrEnum):
+    """Who made the plan."""
+
+    UPDATER = "updater"
+    """The one that runs: its last plan, and what it remembers."""
+    CLUSTER = "cluster"
+    """Whoever asks, from what the cluster shows: as an updater would that remembers nothing."""
+
+
+class ShownCheck(Written, frozen=True, kw_only=True):
+    """One question about a pod and its answer."""
+
+    check: str
+    verdict: str
+    """`pass`, `fail`, `unknown` or `notAsked`."""
+    reason: str | None = None
+    until: str | None = None
+    """When it passes if nothing changes but the time."""
+    decisive: bool = False
+    """Whether it is the reason that the plan gives."""
+    text: str
+
+
+class ShownChange(Written, frozen=True, kw_only=True):
+    """How much a pod is off what is recommended for it."""
+
+    scale_up: bool
+    outside_bounds: bool
+    relative_difference: float
+
+
+class ShownAllocation(Written, frozen=True, kw_only=True):
+    """Requests and limits."""
+
+    requests: Mapping[str, str] | None = None
+    limits: Mapping[str, str] | None = None
+
+
+class ShownPodContainer(Written, frozen=True, kw_only=True):
+    """A container: what it has, and what is recommended for it in this very pod."""
+
+    name: str
+    current: ShownAllocation
+    target: Mapping[str, str] | None = None
+    lower_bound: Mapping[str, str] | None = None
+    upper_bound: Mapping[str, str] | None = None
+    notes: Sequence[str] = ()
+    """What policies, limit ranges and nodes did to its targets."""
+    next: ShownAllocation | None = None
+    """What the next pod of the workload would be given."""
+    next_notes: Sequence[str] = ()
+
+
+class ShownPod(Written, frozen=True, kw_only=True):
+    """One pod, what is planned for it, and all that was asked about it."""
+
+    namespace: str
+    pod: str
+    workload: str | None = None
+    autoscaler: str | None = None
+    action: str
+    """`Evict`, `Resize`, `Unboost` or `Hold`."""
+    reason: str | None = None
+    way: str | None = None
+    """How it would be changed if all checks passed."""
+    quick_oom: bool = False
+    age: str | None = None
+    change: ShownChange | None = None
+    checks: Sequence[ShownCheck] = ()
+    containers: Sequence[ShownPodContainer] = ()
+    next_sized_by: str | None = None
+    """The autoscaler that would size the next pod; none if it keeps what its template says."""
+    next_from_template: bool = False
+    """True if the template of its owner is known; else the pod stands in for the next one."""
+
+
+class PodsPage(Written, frozen=True, kw_only=True):
+    """Why something is done about some pods, or nothing."""
+
+    source: str
+    at: str
+    """When it was planned."""
+    has_default_settings: bool = False
+    """Whether the flags of the updater are not known."""
+    waiting: int | None = None
+    """Acts that the pace does not allow yet; none where nobody knows."""
+    pods: Sequence[ShownPod] = ()
+    left_out: int = 0
+    """How many pods more there are that were asked for."""
+    remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrigin:
+    """Where a plan comes from."""
+
+    source: PlansFrom
+    at: datetime
+    settings: PlanSettings
+    has_default_settings: bool = False
+    waiting: int | None = None
+    left_out: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+_DECODER: Final = msgspec.json.Decoder(PodsPage)
+
+
+def decode_pods(data: bytes) -> PodsPage:
+    """The page that somebody wrote; a DecodeError if it is none."""
+    return codec.decode(_DECODER, data)
+
+
+def show_pods(explained: Iterable[tuple[PodExplanation, Newcomer]], origin: PlanOrigin) -> PodsPage:
+    """The page of some pods, by their names."""
+    chosen = sorted(explained, key=lambda each: (each[0].pod.namespace, each[0].pod.name))
+    return PodsPage(
+        source=origin.source.value,
+        at=format_time(origin.at),
+        has_default_settings=origin.has_default_settings,
+        waiting=origin.waiting,
+        pods=[_pod(explanation, newcomer, origin) for explanation, newcomer in chosen],
+        left_out=origin.left_out,
+        remarks=origin.remarks,
+    )
+
+
+def show_change(change: Change) -> ShownChange:
+    """How much a pod is off, as it is told."""
+    return ShownChange(
+        scale_up=change.scale_up,
+        outside_bounds=change.outside_bounds,
+        relative_difference=round(change.relative_difference, 4),
+    )
+
+
+def show_allocation(allocation: Allocation) -> ShownAllocation:
+    """Requests and limits, as they are told."""
+    return ShownAllocation(
+        requests=_amounts(allocation.requests), limits=_amounts(allocation.limits)
+    )
+
+
+def _pod(explanation: PodExplanation, newcomer: Newcomer, origin: PlanOrigin) -> ShownPod:
+    pod, workload, autoscaler = explanation.pod, explanation.workload, explanation.autoscaler
+    age = explanation.age
+    sized_by = newcomer.autoscaler
+    return ShownPod(
+        namespace=pod.namespace,
+        pod=pod.name,
+        workload=None if workload is None else f"{workload.kind}/{workload.name}",
+        autoscaler=None if autoscaler is None else autoscaler.name,
+        action=type(explanation.outcome).__name__,
+        reason=_reason(explanation.outcome),
+        way=None if explanation.way is None else explanation.way.value,
+        quick_oom=explanation.quick_oom,
+        age=None if age is None else format_duration(age),
+        change=show_change(explanation.change),
+        checks=[_check(each, explanation, origin.settings) for each in explanation.checks],
+        containers=_containers(explanation, newcomer),
+        next_sized_by=None if sized_by is None else sized_by.name,
+        next_from_template=newcomer.is_from_template,
+    )
+
+
+def _reason(outcome: Outcome) -> str | None:
+    match outcome:
+        case Hold(reason=reason):
+            return reason.value
+        case Unboost(cause=cause):
+            return cause.value
+        case _:
+            return None
+
+
+def _check(check: Check, explanation: PodExplanation, settings: PlanSettings) -> ShownCheck:
+    return ShownCheck(
+        check=check.kind.value,
+        verdict=check.verdict.value,
+        reason=None if check.reason is None else check.reason.value,
+        until=None if check.until is None else format_time(check.until),
+        decisive=check.is_decisive,
+        text=tell_check(check, explanation, settings),
+    )
+
+
+def _containers(explanation: PodExplanation, newcomer: Newcomer) -> list[ShownPodContainer]:
+    wanted = {one.container_name: one for one in explanation.recommendation}
+    return [
+        _container(
+            each,
+            wanted.get(each.name) or ContainerRecommendation(each.name, {}),
+            explanation.notes.get(each.name, ()),
+            newcomer,
+        )
+        for each in explanation.pod.containers
+    ]
+
+
+def _container(
+    container: Container,
+    wanted: ContainerRecommendation,
+    notes: Sequence[Note],
+    newcomer: Newcomer,
+) -> ShownPodContainer:
+    name = container.name
+    given = newcomer.containers.get(name)
+    return ShownPodContainer(
+        name=name,
+        current=show_allocation(container.current),
+        target=_amounts(wanted.target),
+        lower_bound=_amounts(wanted.lower_bound),
+        upper_bound=_amounts(wanted.upper_bound),
+        notes=[format_note(note) for note in notes],
+        next=None if given is None else show_allocation(given),
+        next_notes=list(_next_notes(name, newcomer)),
+    )
+
+
+def _next_notes(name: str, newcomer: Newcomer) -> Iterator[str]:
+    yield from map(format_note, newcomer.notes.get(name, ()))
+    if name in newcomer.misfits:
+        yield "unchanged, since the resources of the pod itself leave no room"
+    if newcomer.is_boost_invalid:
+        yield "unchanged, since nobody says by how much it is to be boosted"
+
+
+def _amounts(amounts: Resources | None) -> Mapping[str, str] | None:
+    return encode_amounts(amounts) if amounts else None

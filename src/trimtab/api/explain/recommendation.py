@@ -1,0 +1,402 @@
+"""How the numbers of an autoscaler came about, as JSON: written by who knows it, read by who asks.
+
+The keys are an interface. Amounts are quantities, exact to the unit.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Written
+from trimtab.api.wire.times import format_duration, format_time
+from trimtab.core.explain import recommendation
+from trimtab.core.explain.recommendation import (
+    ContainerWorking,
+    Number,
+    NumberWorking,
+    ResourceWorking,
+)
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for, scales
+from trimtab.core.model.durations import brief
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.recommendation import RecommendationSettings, wants_integer_cpu
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.recommendation.steps import StepKind
+
+_SHORT: Final = {
+    Number.LOWER_BOUND: "lower",
+    Number.TARGET: "target",
+    Number.UPPER_BOUND: "upper",
+}
+"""In the order in which people are shown them."""
+_MUCH: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is done in a step, and whether it is done to this number at all."""
+
+    text: str
+    applies: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What a rule is told about."""
+
+    autoscaler: Autoscaler
+    container: ContainerWorking
+    resource: ResourceWorking
+    settings: RecommendationSettings
+
+    def show(self, amount: int) -> str:
+        return format_amount(self.resource.resource, amount)
+
+
+def tell_rules(
+    autoscaler: Autoscaler,
+    container: ContainerWorking,
+    resource: ResourceWorking,
+    settings: RecommendationSettings,
+) -> Mapping[StepKind, Rule]:
+    """The rule of each step of the numbers of a resource."""
+    subject = _Subject(autoscaler, container, resource, settings)
+    return {kind: tell(subject) for kind, tell in _RULES.items()}
+
+
+def _percentile(subject: _Subject) -> Rule:
+    percentiles = {each.number: each.percentile for each in subject.resource.numbers}
+    parts = [f"{percentiles[number]:.3g} ({short})" for number, short in _SHORT.items()]
+    unit = "samples" if subject.resource.resource is Resource.CPU else "peaks"
+    return Rule(f"what these parts of the weighed {unit} stay below: {', '.join(parts)}")
+
+
+def _margin(subject: _Subject) -> Rule:
+    return Rule(f"{100 * subject.settings.margin_fraction:.3g} % more, to be safe")
+
+
+def _confidence(subject: _Subject) -> Rule:
+    resource, container = subject.resource, subject.container
+    factors = {each.number: each.confidence_factor for each in resource.numbers}
+    lower, upper = factors[Number.LOWER_BOUND], factors[Number.UPPER_BOUND]
+    interval = subject.settings.of(resource.resource).confidence_interval
+    shown = f"{upper:.4g}" if upper < _MUCH else "without end"
+    return Rule(
+        f"confidence {resource.confidence:.3g} by {container.sample_count} samples (1 with one a "
+        f"minute for {brief(interval)}): lower times {lower:.4g}, upper times {shown}"
+    )
+
+
+def _pod_minimum(subject: _Subject) -> Rule:
+    resource = subject.resource
+    whole = subject.settings.of(resource.resource).pod_floor
+    if resource.least is not None and resource.floor == resource.least:
+        return Rule(f"at least {subject.show(resource.floor)}: minAllowed allows so little")
+    count = subject.container.live_containers
+    among = "" if count <= 1 else f" for {count} containers"
+    return Rule(
+        f"at least {subject.show(resource.floor)}: a pod's minimum is {subject.show(whole)}{among}"
+    )
+
+
+def _oom_kills(subject: _Subject) -> Rule:
+    need = subject.resource.oom_need
+    if not need:
+        return Rule("no kill for want of memory is remembered", applies=False)
+    return Rule(f"a kill for want of memory showed that {subject.show(need)} are needed")
+
+
+def _rounding(subject: _Subject) -> Rule:
+    resource, settings = subject.resource.resource, subject.settings
+    multiple = settings.of(resource).rounding
+    if resource is Resource.MEMORY and settings.humanize_memory:
+        return Rule("to two decimals of its unit")
+    if multiple <= 1:
+        return Rule("nothing is rounded", applies=False)
+    return Rule(f"up to a multiple of {subject.show(multiple)}")
+
+
+def _integer_cpu(subject: _Subject) -> Rule:
+    asked = wants_integer_cpu(subject.autoscaler.annotations, subject.container.name)
+    is_cpu = subject.resource.resource is Resource.CPU
+    if not (is_cpu and asked and subject.settings.integer_cpu):
+        return Rule("whole cores are not asked for", applies=False)
+    return Rule("up to whole cores, as an annotation of the autoscaler asks")
+
+
+def _min_allowed(subject: _Subject) -> Rule:
+    least = subject.resource.least
+    if least is None:
+        return Rule("the policy has no minAllowed", applies=False)
+    return Rule(f"at least minAllowed of the policy, {subject.show(least)}")
+
+
+def _max_allowed(subject: _Subject) -> Rule:
+    most, resource = subject.resource.most, subject.resource.resource
+    if most is None:
+        return Rule("the policy has no maxAllowed", applies=False)
+    policy = policy_for(subject.autoscaler.policies, subject.container.name)
+    if policy is not None and resource in policy.max_allowed:
+        return Rule(f"at most maxAllowed of the policy, {subject.show(most)}")
+    flag = f"--container-recommendation-max-allowed-{resource}"
+    return Rule(f"at most {subject.show(most)}, as {flag} says")
+
+
+def _relearning(_: _Subject) -> Rule:
+    return Rule("a history was lost: until there is one again, nothing falls below what was said")
+
+
+_RULES: Final[Mapping[StepKind, Callable[[_Subject], Rule]]] = {
+    StepKind.PERCENTILE: _percentile,
+    StepKind.MARGIN: _margin,
+    StepKind.CONFIDENCE: _confidence,
+    StepKind.POD_MINIMUM: _pod_minimum,
+    StepKind.OOM_KILLS: _oom_kills,
+    StepKind.ROUNDING: _rounding,
+    StepKind.INTEGER_CPU: _integer_cpu,
+    StepKind.MIN_ALLOWED: _min_allowed,
+    StepKind.MAX_ALLOWED: _max_allowed,
+    StepKind.RELEARNING: _relearning,
+}
+
+
+class NumbersFrom(StrEnum):
+    """Where histories come from."""
+
+    RECOMMENDER = "recommender"
+    """The one that runs: all that it knows now."""
+    CHECKPOINTS = "checkpoints"
+    """What one would know that started now."""
+
+
+class ShownBucket(Written, frozen=True, kw_only=True):
+    """A bucket of a histogram."""
+
+    index: int
+    start: str
+    end: str
+
+
+class ShownNumber(Written, frozen=True, kw_only=True):
+    """What a number is made from, and what it came to."""
+
+    percentile: float
+    bucket: ShownBucket | None = None
+    confidence_factor: float | None = None
+    """None where there is no end to it."""
+    value: str
+    published: str | None = None
+    """What the status of the autoscaler says."""
+
+
+class Transition(Written, frozen=True, kw_only=True):
+    """What a step made of a number."""
+
+    before: str | None = None
+    after: str
+
+
+class ShownStep(Written, frozen=True, kw_only=True):
+    """One step of the working of all numbers of a resource."""
+
+    step: str
+    rule: str
+    applies: bool = False
+    """Whether there is anything to be done in it."""
+    target: Transition
+    lower_bound: Transition
+    upper_bound: Transition
+
+
+class ShownResource(Written, frozen=True, kw_only=True):
+    """How the numbers of a resource came about, or why there are none."""
+
+    resource: str
+    absence: str | None = None
+    confidence: float | None = None
+    target: ShownNumber | None = None
+    lower_bound: ShownNumber | None = None
+    upper_bound: ShownNumber | None = None
+    uncapped_target: str | None = None
+    steps: Sequence[ShownStep] = ()
+
+
+class ShownContainer(Written, frozen=True, kw_only=True):
+    """How the numbers of a container came about."""
+
+    name: str
+    samples: int
+    first_sample: str | None = None
+    last_sample: str | None = None
+    span: str | None = None
+    histories: int
+    resources: Sequence[ShownResource]
+
+
+class NumbersPage(Written, frozen=True, kw_only=True):
+    """How all numbers of an autoscaler came about."""
+
+    namespace: str
+    autoscaler: str
+    source: str
+    at: str
+    """When it was reckoned."""
+    saved_at: str | None = None
+    """Of checkpoints when the oldest was written."""
+    has_default_settings: bool = False
+    """Whether the flags of the recommender are not known."""
+    containers: Sequence[ShownContainer] = ()
+    switched_off: Sequence[str] = ()
+    """Containers that the policy leaves alone."""
+    remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where numbers come from."""
+
+    source: NumbersFrom
+    at: datetime
+    saved_at: datetime | None = None
+    has_default_settings: bool = False
+    remarks: tuple[str, ...] = field(default=())
+
+
+_DECODER: Final = msgspec.json.Decoder(NumbersPage)
+
+
+def decode_numbers(data: bytes) -> NumbersPage:
+    """The page that somebody wrote; a DecodeError if it is none."""
+    return codec.decode(_DECODER, data)
+
+
+def show_numbers(
+    autoscaler: Autoscaler,
+    workings: Sequence[ContainerWorking],
+    settings: RecommendationSettings,
+    origin: Origin,
+) -> NumbersPage:
+    """The page of one autoscaler."""
+    published = {one.container_name: one for one in autoscaler.recommendation or ()}
+    known = {*published, *(each.name for each in workings)}
+    return NumbersPage(
+        namespace=autoscaler.namespace,
+        autoscaler=autoscaler.name,
+        source=origin.source.value,
+        at=format_time(origin.at),
+        saved_at=_time(origin.saved_at),
+        has_default_settings=origin.has_default_settings,
+        containers=[
+            _container(each, autoscaler, settings, published.get(each.name)) for each in workings
+        ],
+        switched_off=sorted(name for name in known if not scales(autoscaler.policies, name)),
+        remarks=origin.remarks,
+    )
+
+
+def _container(
+    working: ContainerWorking,
+    autoscaler: Autoscaler,
+    settings: RecommendationSettings,
+    published: ContainerRecommendation | None,
+) -> ShownContainer:
+    first, last = working.first_sample, working.last_sample
+    return ShownContainer(
+        name=working.name,
+        samples=working.sample_count,
+        first_sample=_time(first),
+        last_sample=_time(last),
+        span=None if first is None or last is None else format_duration(last - first),
+        histories=working.history_count,
+        resources=[
+            _resource(each, tell_rules(autoscaler, working, each, settings), published)
+            if each.absence is None
+            else ShownResource(resource=each.resource.value, absence=each.absence.value)
+            for each in working.resources
+        ],
+    )
+
+
+def _resource(
+    working: ResourceWorking,
+    rules: Mapping[StepKind, Rule],
+    published: ContainerRecommendation | None,
+) -> ShownResource:
+    said = _published(published)
+    shown = {
+        each.number: _number(each, working.resource, said[each.number]) for each in working.numbers
+    }
+    return ShownResource(
+        resource=working.resource.value,
+        confidence=round(working.confidence, 6),
+        target=shown[Number.TARGET],
+        lower_bound=shown[Number.LOWER_BOUND],
+        upper_bound=shown[Number.UPPER_BOUND],
+        uncapped_target=_amount(working.resource, working.uncapped),
+        steps=list(_steps(working, rules)),
+    )
+
+
+def _published(said: ContainerRecommendation | None) -> Mapping[Number, Resources]:
+    told = said or ContainerRecommendation("", {})
+    return {
+        Number.TARGET: told.target,
+        Number.LOWER_BOUND: told.lower_bound or {},
+        Number.UPPER_BOUND: told.upper_bound or {},
+    }
+
+
+def _number(working: NumberWorking, resource: Resource, said: Resources) -> ShownNumber:
+    factor = working.confidence_factor
+    return ShownNumber(
+        percentile=working.percentile,
+        bucket=_bucket(working.bucket, resource),
+        confidence_factor=round(factor, 6) if math.isfinite(factor) else None,
+        value=format_amount(resource, working.amount),
+        published=_amount(resource, said.get(resource)),
+    )
+
+
+def _bucket(bucket: recommendation.Bucket | None, resource: Resource) -> ShownBucket | None:
+    if bucket is None:
+        return None
+    start, end = format_amount(resource, bucket.start), format_amount(resource, bucket.end)
+    return ShownBucket(index=bucket.index, start=start, end=end)
+
+
+def _steps(working: ResourceWorking, rules: Mapping[StepKind, Rule]) -> Sequence[ShownStep]:
+    resource = working.resource
+    by_number = {each.number: each.steps for each in working.numbers}
+    steps = zip(*(by_number[number] for number in Number), strict=True)
+
+    def transition(step: recommendation.Step) -> Transition:
+        return Transition(
+            before=_amount(resource, step.before), after=format_amount(resource, step.after)
+        )
+
+    return [
+        ShownStep(
+            step=target.kind.value,
+            rule=rules[target.kind].text,
+            applies=rules[target.kind].applies,
+            target=transition(target),
+            lower_bound=transition(lower),
+            upper_bound=transition(upper),
+        )
+        for target, lower, upper in steps
+    ]
+
+
+def _amount(resource: Resource, amount: int | None) -> str | None:
+    return None if amount is None else format_amount(resource, amount)
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)

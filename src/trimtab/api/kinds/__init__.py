@@ -1,0 +1,1 @@
+"""Wire records of each kind of object."""

@@ -1,0 +1,108 @@
+"""Supplements of checkpoints on the wire: JSON in an annotation, which the original leaves alone.
+
+What is stored there helps and is never needed: text that is not ours, or is broken, is nothing.
+The original overwrites the status and not the annotation, so containers are believed only if the
+annotation was written together with the status that it stands beside.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from trimtab.api.wire.times import format_time
+from trimtab.core.histogram.oom_floors import OomLevel
+from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.containers import ContainerMemory
+
+SUPPLEMENT: Final = "trimtab/supplement"
+"""The annotation of a checkpoint that holds its supplement."""
+
+_LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
+_Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LATEST)]
+_Bytes: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+
+
+class _Level(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    needed_bytes: Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+    seconds: _Seconds
+
+
+class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    last_cpu: _Seconds | None
+    last_memory: _Seconds | None
+    window_end: _Seconds | None
+    usage_peak: _Bytes
+    oom_peak: _Bytes
+    last_kill: _Seconds | None = None
+    is_saved: bool = False
+
+
+class _Supplement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    at: str
+    """The time at which the status beside it was written."""
+    ooms: tuple[_Level, ...] = ()
+    containers: dict[str, _Container] = msgspec.field(default_factory=dict)
+    relearning: bool = False
+
+
+_DECODER: Final = msgspec.json.Decoder(_Supplement)
+
+
+def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
+    """The annotation of a checkpoint that is written now."""
+    written = _Supplement(
+        at=format_time(written_at),
+        ooms=tuple(_Level(one.needed_bytes, one.seconds) for one in supplement.oom_levels),
+        containers={pod: _write(one) for pod, one in supplement.containers.items()},
+        relearning=supplement.is_relearning,
+    )
+    return msgspec.json.encode(written).decode()
+
+
+def decode_supplement(
+    annotations: Mapping[str, str], written_at: datetime | None
+) -> Supplement | None:
+    """The supplement of a checkpoint whose status was written then; None if there is none."""
+    try:
+        source = _DECODER.decode(annotations.get(SUPPLEMENT, ""))
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    is_about_status = written_at is not None and source.at == format_time(written_at)
+    return Supplement(
+        tuple(OomLevel(one.needed_bytes, one.seconds) for one in source.ooms),
+        {pod: _read(one) for pod, one in source.containers.items()} if is_about_status else {},
+        source.relearning,
+    )
+
+
+def _write(remembered: Remembered) -> _Container:
+    memory, kill = remembered.memory, remembered.last_kill
+    return _Container(
+        _finite(memory.last_cpu),
+        _finite(memory.last_memory),
+        memory.window_end,
+        memory.usage_peak,
+        memory.oom_peak,
+        None if kill is None else kill.timestamp(),
+        memory.is_saved,
+    )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _read(source: _Container) -> Remembered:
+    memory = ContainerMemory(
+        -math.inf if source.last_cpu is None else source.last_cpu,
+        -math.inf if source.last_memory is None else source.last_memory,
+        source.window_end,
+        source.usage_peak,
+        source.oom_peak,
+        source.is_saved,
+    )
+    kill = source.last_kill
+    return Remembered(memory, None if kill is None else datetime.fromtimestamp(kill, UTC))

@@ -1,0 +1,163 @@
+"""Checkpoints as files hold them: what is taken along, and what is wrong with what comes back.
+
+Objects stay as they are, with all fields that somebody may have put there; only what a cluster
+itself writes on each object is left behind.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from trimtab.api.crds.checkpoint import checkpoint_schema
+from trimtab.api.crds.definitions import GROUP
+from trimtab.api.crds.schema import JSON
+from trimtab.api.crds.schema_check import violations
+from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.times import format_time
+from trimtab.core.histogram.checkpoint import CheckpointError, decode_aggregate
+from trimtab.core.model.records import dataclass
+
+KIND: Final = "VerticalPodAutoscalerCheckpoint"
+_API_VERSION: Final = f"{GROUP}/v1"
+_READABLE: Final = (_API_VERSION, f"{GROUP}/v1beta2")
+"""Both have the same fields."""
+_OF_ONE_CLUSTER: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+"""What a cluster writes into the metadata of an object, and means nothing in another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A checkpoint that can be stored and loaded."""
+
+    checkpoint: Checkpoint
+    document: dict[str, JSON]
+    """The whole object as it is written."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.checkpoint.namespace, self.checkpoint.name
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """A checkpoint that cannot be taken, and why not."""
+
+    where: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+def strip_checkpoint(document: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The object without what only its own cluster knows."""
+    metadata = document.get("metadata")
+    kept = {
+        key: value
+        for key, value in (metadata if isinstance(metadata, dict) else {}).items()
+        if key not in _OF_ONE_CLUSTER
+    }
+    return {**document, "apiVersion": _API_VERSION, "kind": KIND, "metadata": kept}
+
+
+def make_file(
+    documents: Iterable[Mapping[str, JSON]], *, server: str, at: datetime, version: str
+) -> dict[str, JSON]:
+    """All objects in one list that kubectl can read too, and that says where they are from."""
+    origin: dict[str, JSON] = {
+        "trimtab.dev/exported-from": server,
+        "trimtab.dev/exported-at": format_time(at),
+        "trimtab.dev/exported-by": f"trimtab {version}",
+    }
+    items: list[JSON] = [strip_checkpoint(document) for document in documents]
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "metadata": {"annotations": origin},
+        "items": items,
+    }
+
+
+def list_documents(document: JSON, where: str = "") -> Iterator[tuple[str, JSON]]:
+    """All objects in a document, which may be a list of them, each with its place in it."""
+    kind = document.get("kind") if isinstance(document, dict) else None
+    items = document.get("items") if isinstance(document, dict) else None
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for index, item in enumerate(items):
+            yield from list_documents(item, f"{where}.items[{index}]".lstrip("."))
+    else:
+        yield where or "the document", document
+
+
+def namespace_of(document: JSON) -> str:
+    """The namespace in which a document is, by its own word; empty if it does not say."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
+def read_manifest(
+    where: str, document: JSON, namespaces: Mapping[str, str] | None = None
+) -> Manifest | Flaw | None:
+    """The checkpoint in a document, moved to another namespace if told; None for other kinds."""
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        return None
+    where = _name(document) or where
+    version = document.get("apiVersion")
+    if version not in _READABLE:
+        return Flaw(where, f"apiVersion: {version!r} is not one of {', '.join(_READABLE)}")
+    moved = _move(strip_checkpoint(document), namespaces or {})
+    error = next(violations(checkpoint_schema(), moved), None)
+    if error is not None:
+        return Flaw(where, str(error))
+    try:
+        checkpoint = decode_checkpoint(msgspec.json.encode(moved))
+        decode_aggregate(checkpoint.aggregate)
+    except (DecodeError, CheckpointError) as flaw:
+        return Flaw(where, str(flaw))
+    return _check(where, Manifest(checkpoint, moved))
+
+
+def _check(where: str, manifest: Manifest) -> Manifest | Flaw:
+    """The manifest, if the names in it belong together."""
+    checkpoint = manifest.checkpoint
+    for field, value in (
+        ("metadata.namespace", checkpoint.namespace),
+        ("spec.vpaObjectName", checkpoint.autoscaler_name),
+        ("spec.containerName", checkpoint.container_name),
+    ):
+        if not value:
+            return Flaw(where, f"{field}: missing")
+    if checkpoint.name not in (checkpoint.usual_name, checkpoint.spare_name):
+        wanted = checkpoint.usual_name
+        return Flaw(where, f"metadata.name: {checkpoint.name!r} should be {wanted!r}")
+    return manifest
+
+
+def _move(document: dict[str, JSON], namespaces: Mapping[str, str]) -> dict[str, JSON]:
+    metadata = document["metadata"]
+    assert isinstance(metadata, dict)
+    namespace = namespace_of(document)
+    if namespace in namespaces:
+        return {**document, "metadata": {**metadata, "namespace": namespaces[namespace]}}
+    return document
+
+
+def _name(document: Mapping[str, JSON]) -> str:
+    metadata = document.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    return "/".join(str(named[key]) for key in ("namespace", "name") if named.get(key))

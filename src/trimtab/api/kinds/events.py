@@ -1,0 +1,247 @@
+"""Events: those that we write about pods and autoscalers, each with its text."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+from trimtab.api.wire.codec import Written, encode
+from trimtab.api.wire.times import format_micro_time, format_time
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource
+
+UPDATER: Final = "vpa-updater"
+"""The component that the updater's events name as their source."""
+
+NOTHING_WANTED: Final[Wanted] = {}
+_MAX_NAME: Final = 253
+_MAX_CONTAINERS: Final = 5
+"""Maximum number of containers in a message: the API server takes 1 024 characters."""
+_MIB: Final = 2**20
+
+
+class EventReason(StrEnum):
+    """Why an event was written; people filter by these words, most of them the original's."""
+
+    EVICTED_BY_VPA = "EvictedByVPA"
+    EVICTED_POD = "EvictedPod"
+    IN_PLACE_RESIZED_BY_VPA = "InPlaceResizedByVPA"
+    IN_PLACE_RESIZE_SKIPPED = "InPlaceResizeSkipped"
+    BOOST_STUCK = "StartupBoostNotEnded"
+    """This one is ours: the original tells of it only in its metrics (D9)."""
+
+
+class EventType(StrEnum):
+    """How bad it is."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to an object."""
+
+    about: ObjectReference
+    reason: str
+    message: str
+    at: datetime
+    component: str = UPDATER
+    type: EventType = EventType.NORMAL
+
+
+class _Reference(Written, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Metadata(Written, frozen=True, kw_only=True):
+    name: str
+    namespace: str
+
+
+class _Source(Written, frozen=True, kw_only=True):
+    component: str
+
+
+class _Event(Written, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    metadata: _Metadata
+    involved_object: _Reference
+    reason: str
+    message: str
+    source: _Source
+    first_timestamp: str
+    last_timestamp: str
+    count: int
+    type: str
+    event_time: str | None = None
+    reporting_component: str
+
+
+def about_pod(pod: Pod) -> ObjectReference:
+    """The pod as an event names it."""
+    return ObjectReference("v1", "Pod", pod.namespace, pod.name, pod.uid, pod.resource_version)
+
+
+def about_autoscaler(autoscaler: Autoscaler) -> ObjectReference:
+    """The autoscaler as an event names it."""
+    return ObjectReference(
+        "autoscaling.k8s.io/v1",
+        "VerticalPodAutoscaler",
+        autoscaler.namespace,
+        autoscaler.name,
+        autoscaler.uid,
+        autoscaler.resource_version,
+    )
+
+
+def evicted(
+    pod: Pod, autoscaler: Autoscaler, at: datetime, wanted: Wanted = NOTHING_WANTED
+) -> tuple[Event, Event]:
+    """Return the events of an eviction on the pod and on its autoscaler."""
+    changes = _format_changes(pod, wanted)
+    on_pod = f"Evicted so that its successor starts with the recommended resources{changes}."
+    on_autoscaler = f"Evicted pod {pod.name} to apply the recommended resources{changes}."
+    return (
+        Event(about_pod(pod), EventReason.EVICTED_BY_VPA, on_pod, at),
+        Event(about_autoscaler(autoscaler), EventReason.EVICTED_POD, on_autoscaler, at),
+    )
+
+
+def resized(pod: Pod, at: datetime, wanted: Wanted = NOTHING_WANTED) -> Event:
+    """Return the event of a resize in place on the pod."""
+    message = f"Resized in place to the recommended resources{_format_changes(pod, wanted)}."
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
+
+
+def unboosted(pod: Pod, containers: Iterable[str], at: datetime, note: str = "") -> Event:
+    """Return the event of the end of a startup boost on the pod: it is a resize in place too."""
+    ended = ", ".join(_format_unboosted(pod, name) for name in containers)
+    message = f"Resized in place: the startup boost has ended for {ended}{note and f', {note}'}."
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
+
+
+def resize_skipped(pod: Pod, at: datetime) -> Event:
+    """Return the event on a pod that is not resized because its node cannot fit it."""
+    message = (
+        "Not resized: its node has no room for what is recommended, or refused it before; "
+        "it is tried again when there is room or the recommendation is smaller."
+    )
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
+
+
+def resize_denied(pod: Pod, at: datetime, detail: str) -> Event:
+    """Return the event on a pod that is not resized because the API server refuses its size."""
+    message = f"Not resized, and not evicted for the same size: {detail}"
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
+
+
+def unboost_failed(pod: Pod, at: datetime, detail: str) -> Event:
+    """Return the event on a pod whose startup boost is over and cannot be taken back yet."""
+    message = (
+        f"Its startup boost is over and the pod keeps its CPU until a retry succeeds: {detail}"
+    )
+    return Event(about_pod(pod), EventReason.BOOST_STUCK, message, at, type=EventType.WARNING)
+
+
+def _format_changes(pod: Pod, wanted: Wanted) -> str:
+    """Return by container what changes, as `app: cpu 500m→800m`; nothing if nothing is known."""
+    found = [
+        f"{container.name}: {', '.join(changes)}"
+        for container in pod.containers
+        if container.name in wanted
+        and (changes := [*_list_changes(container.current, wanted[container.name])])
+    ]
+    if not found:
+        return ""
+    more = len(found) - _MAX_CONTAINERS
+    shown = [*found[:_MAX_CONTAINERS], *([f"{more} more containers"] if more > 0 else [])]
+    return f": {'; '.join(shown)}"
+
+
+def _list_changes(before: Allocation, after: Allocation) -> Iterator[str]:
+    sides = {"": (before.requests, after.requests), " limit": (before.limits, after.limits)}
+    for kind in BOTH:
+        for side, (had, gets) in sides.items():
+            old, new = (had or {}).get(kind), (gets or {}).get(kind)
+            if new is not None and new != old:
+                yield f"{kind}{side} {_format_amount(kind, old)}→{_format_amount(kind, new)}"
+
+
+def _format_amount(kind: Resource, amount: int | None) -> str:
+    if amount is None:
+        return "none"
+    if kind is Resource.MEMORY and amount >= _MIB:
+        # The exact number of bytes is on the pod; here it would only be hard to read.
+        amount = round(amount / _MIB) * _MIB
+    return format_amount(kind, amount)
+
+
+def _format_unboosted(pod: Pod, name: str) -> str:
+    requests = [each.current.requests or {} for each in pod.containers if each.name == name]
+    cpu = requests[0].get(Resource.CPU) if requests else None
+    return name if cpu is None else f"{name} (cpu {format_amount(Resource.CPU, cpu)})"
+
+
+def encode_event(event: Event) -> bytes:
+    """The JSON of the event, to be created in its object's namespace."""
+    about = event.about
+    at = format_time(event.at)
+    return encode(
+        _Event(
+            api_version="v1",
+            kind="Event",
+            metadata=_Metadata(name=event_name(event), namespace=about.namespace or "default"),
+            involved_object=_Reference(
+                api_version=about.api_version,
+                kind=about.kind,
+                namespace=about.namespace,
+                name=about.name,
+                uid=about.uid,
+                resource_version=about.resource_version,
+            ),
+            reason=event.reason,
+            message=event.message,
+            source=_Source(component=event.component),
+            first_timestamp=at,
+            last_timestamp=at,
+            count=1,
+            type=event.type,
+            reporting_component=event.component,
+        )
+    )
+
+
+def encode_event_count(count: int, at: datetime) -> bytes:
+    """The merge patch that says how often an event has happened, and when it last did."""
+    return encode({"count": count, "lastTimestamp": format_time(at)})
+
+
+def event_name(event: Event) -> str:
+    """The name of the event's own object."""
+    # Many things may happen to one object in one moment, so the time alone would not be unique.
+    told = (event.about.uid, event.reason, event.message, format_micro_time(event.at))
+    suffix = "." + sha256("\0".join(told).encode()).hexdigest()[:16]
+    return event.about.name[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix

@@ -1,0 +1,136 @@
+"""LimitRanges: the items that bound containers and pods."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from trimtab.api.wire.codec import Wire, decode
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
+from trimtab.api.wire.quantities import (
+    NOT_GIVEN,
+    Amounts,
+    decode_amount,
+    decode_amounts,
+    decode_bound,
+    decode_bounds,
+)
+from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+
+
+class _Item(Wire, frozen=True, kw_only=True):
+    type: str | None = None
+    min: Amounts | None = None
+    max: Amounts | None = None
+    default: Amounts | None = None
+    max_limit_request_ratio: Amounts | None = None
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    limits: tuple[_Item, ...] | None = None
+
+
+class _LimitRange(Wire, frozen=True, kw_only=True):
+    spec: _Spec | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_LimitRange)
+
+
+def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
+    """The items of one LimitRange that concern pods or containers, in their order."""
+    source = decode(_DECODER, data)
+    limits = (source.spec or _Spec()).limits or ()
+    return tuple(
+        _convert_item(item, f"spec.limits[{index}]")
+        for index, item in enumerate(limits)
+        if item.type in OF_LIMIT_RANGES
+    )
+
+
+def _convert_item(item: _Item, path: str) -> LimitRangeItem:
+    ratios = item.max_limit_request_ratio or Amounts()
+    return LimitRangeItem(
+        type=LimitRangeType(item.type or ""),
+        min=decode_amounts(item.min, f"{path}.min"),
+        max=decode_bounds(item.max, f"{path}.max"),
+        default=decode_bounds(item.default, f"{path}.default"),
+        max_cpu_ratio=_decode_ratio(ratios.cpu, f"{path}.maxLimitRequestRatio[cpu]"),
+        max_memory_ratio=_decode_ratio(ratios.memory, f"{path}.maxLimitRequestRatio[memory]"),
+    )
+
+
+def _decode_ratio(source: msgspec.Raw, path: str) -> int | None:
+    # In thousandths a ratio is written as millicores are.
+    return None if source is NOT_GIVEN else decode_amount(Resource.CPU, source, path)
+
+
+class _ScopeExpression(Wire, frozen=True, kw_only=True):
+    scope_name: str | None = None
+    operator: str | None = None
+    values: tuple[str, ...] | None = None
+
+
+class _ScopeSelector(Wire, frozen=True, kw_only=True):
+    match_expressions: tuple[_ScopeExpression, ...] | None = None
+
+
+class _QuotaSpec(Wire, frozen=True, kw_only=True):
+    scopes: tuple[str, ...] | None = None
+    scope_selector: _ScopeSelector | None = None
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    hard: Mapping[str, msgspec.Raw] | None = None
+    used: Mapping[str, msgspec.Raw] | None = None
+
+
+class _Quota(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _QuotaSpec | None = None
+    status: _Status | None = None
+
+
+_QUOTA_DECODER: Final = msgspec.json.Decoder(_Quota)
+_NO_SPEC: Final = _QuotaSpec()
+_NO_STATUS: Final = _Status()
+_NAMES: Final = {
+    "cpu": Claim(Side.REQUESTS, Resource.CPU),
+    "memory": Claim(Side.REQUESTS, Resource.MEMORY),
+    "requests.cpu": Claim(Side.REQUESTS, Resource.CPU),
+    "requests.memory": Claim(Side.REQUESTS, Resource.MEMORY),
+    "limits.cpu": Claim(Side.LIMITS, Resource.CPU),
+    "limits.memory": Claim(Side.LIMITS, Resource.MEMORY),
+}
+
+
+def decode_quota(data: bytes) -> Quota:
+    """The quota in the JSON of one ResourceQuota; nothing counts whose use nobody has counted."""
+    source = decode(_QUOTA_DECODER, data)
+    metadata, spec = source.metadata or NO_METADATA, source.spec or _NO_SPEC
+    left, used = _count(source.status or _NO_STATUS)
+    name = metadata.namespace or "", metadata.name or ""
+    return Quota(*name, left, tuple(_scopes(spec)), used)
+
+
+def _scopes(spec: _QuotaSpec) -> Iterator[Scope]:
+    yield from map(Scope, spec.scopes or ())
+    selector = spec.scope_selector
+    for each in (selector and selector.match_expressions) or ():
+        yield Scope(each.scope_name or "", each.operator or "", each.values or ())
+
+
+def _count(status: _Status) -> tuple[dict[Claim, int], dict[Claim, int]]:
+    """Return what is left and what is used."""
+    hard, used = status.hard or {}, status.used or {}
+    left: dict[Claim, int] = {}
+    counted: dict[Claim, int] = {}
+    for name, claim in _NAMES.items():
+        if name in hard and name in used:
+            most = decode_bound(claim.resource, hard[name], f"status.hard[{name}]")
+            taken = decode_amount(claim.resource, used[name], f"status.used[{name}]")
+            left[claim] = min(most - taken, left.get(claim, most - taken))
+            counted[claim] = taken
+    return left, counted

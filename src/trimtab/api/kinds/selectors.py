@@ -1,0 +1,48 @@
+"""Label selectors on the wire."""
+
+from collections.abc import Mapping
+
+from trimtab.api.wire.codec import DecodeError, Wire
+from trimtab.api.wire.metadata import text_map
+from trimtab.core.model import selector_validation
+from trimtab.core.model.selectors import Selector
+
+
+class Expression(Wire, frozen=True, kw_only=True):
+    """One entry of `matchExpressions`."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(Wire, frozen=True, kw_only=True):
+    """A LabelSelector; without any content it selects everything."""
+
+    match_labels: dict[str, str | None] | None = None
+    match_expressions: tuple[Expression, ...] | None = None
+
+
+def convert_selector(wire: LabelSelector | None, path: str) -> Selector | None:
+    """The selector of the wire; None where there is none."""
+    if wire is None:
+        return None
+    try:
+        return selector_validation.build(text_map(wire.match_labels), written_expressions(wire))
+    except selector_validation.SelectorError as error:
+        raise DecodeError(path, str(error)) from error
+
+
+def select_labels(labels: Mapping[str, str | None] | None, path: str) -> Selector | None:
+    """The selector for pods that carry all these labels; None where there are no labels."""
+    if not labels:
+        return None
+    return convert_selector(LabelSelector(match_labels=dict(labels)), path)
+
+
+def written_expressions(wire: LabelSelector) -> tuple[selector_validation.Expression, ...]:
+    """The expressions of a selector as they were written, unjudged."""
+    return tuple(
+        selector_validation.Expression(each.key or "", each.operator or "", each.values or ())
+        for each in wire.match_expressions or ()
+    )

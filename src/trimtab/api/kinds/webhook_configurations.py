@@ -1,0 +1,306 @@
+"""MutatingWebhookConfigurations: the webhooks of ours in one, and how it is created and changed.
+
+Webhooks that others have put into the same object are neither read nor touched.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from trimtab.api.kinds.selectors import LabelSelector, convert_selector
+from trimtab.api.wire.codec import DecodeError, Int32, Wire, convert_each, decode, encode
+from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
+from trimtab.core.diagnosis.webhook import Mutator
+from trimtab.core.model.json_patch import pointer
+from trimtab.core.model.selectors import Selector
+from trimtab.core.webhook.registration import (
+    AUTOSCALERS,
+    MAIN,
+    PODS,
+    SELF_TEST,
+    Address,
+    FailurePolicy,
+    Registration,
+    Rule,
+    ServiceAddress,
+    Webhook,
+)
+
+_OURS: Final = frozenset({MAIN, SELF_TEST})
+_HTTPS: Final = 443
+_DEFAULT_TIMEOUT_SECONDS: Final = 10
+"""What the API server fills in."""
+
+_Json: TypeAlias = (
+    str
+    | int
+    | list[str]
+    | Mapping[str, str]
+    | Mapping[str, object]
+    | list[dict[str, object]]
+    | list[dict[str, "_Json"]]
+)
+
+
+class _Service(Wire, frozen=True, kw_only=True):
+    namespace: str | None = None
+    name: str | None = None
+    port: Int32 | None = None
+
+
+class _Client(Wire, frozen=True, kw_only=True):
+    service: _Service | None = None
+    url: str | None = None
+    ca_bundle: str | None = None
+
+
+class _Rule(Wire, frozen=True, kw_only=True):
+    operations: tuple[str, ...] | None = None
+    api_groups: tuple[str, ...] | None = None
+    api_versions: tuple[str, ...] | None = None
+    resources: tuple[str, ...] | None = None
+    scope: str | None = None
+
+
+class _Webhook(Wire, frozen=True, kw_only=True):
+    name: str | None = None
+    client_config: _Client | None = None
+    rules: tuple[_Rule, ...] | None = None
+    failure_policy: str | None = None
+    timeout_seconds: Int32 | None = None
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+
+
+class _Registration(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    webhooks: tuple[_Webhook, ...] | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Registration)
+
+
+def decode_registration(data: bytes) -> Registration:
+    """The registration in the JSON of a MutatingWebhookConfiguration."""
+    source = decode(_DECODER, data)
+    metadata = source.metadata or NO_METADATA
+    return Registration(
+        name=metadata.name or "",
+        webhooks=convert_each(source.webhooks, _read_webhook, "webhooks"),
+        resource_version=metadata.resource_version or "",
+        labels=text_map(metadata.labels),
+        annotations=text_map(metadata.annotations),
+    )
+
+
+def encode_registration(registration: Registration) -> bytes:
+    """The JSON of a registration that is created."""
+    return encode(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {
+                "name": registration.name,
+                "labels": registration.labels,
+                "annotations": registration.annotations,
+            },
+            "webhooks": [_write_webhook(each) for each in registration.webhooks if each],
+        }
+    )
+
+
+def encode_registration_patch(found: Registration, wanted: Registration) -> bytes:
+    """The JSON Patch that makes of the one that was found, and of no other version, the wanted."""
+    version = {
+        "op": "test",
+        "path": "/metadata/resourceVersion",
+        "value": found.resource_version,
+    }
+    changes = [
+        {"op": "add", "path": path, "value": value} for path, value in _changes(found, wanted)
+    ]
+    return encode([version, *changes])
+
+
+def _changes(found: Registration, wanted: Registration) -> Iterator[tuple[str, _Json]]:
+    """The fields that differ, with what they should be; webhooks are only added, at the end."""
+    if found.labels != wanted.labels:
+        yield "/metadata/labels", wanted.labels
+    if found.annotations != wanted.annotations:
+        yield "/metadata/annotations", wanted.annotations
+    if not found.webhooks:
+        # Where there is no list, as in a registration that a chart has made, nothing can be added.
+        yield "/webhooks", [_write_webhook(each) for each in wanted.webhooks if each]
+        return
+    for index, webhook in enumerate(wanted.webhooks):
+        before = found.webhooks[index] if index < len(found.webhooks) else None
+        if webhook is None or webhook == before:
+            continue
+        if before is None:
+            yield "/webhooks/-", _write_webhook(webhook)
+            continue
+        old, new = _write_webhook(before), _write_webhook(webhook)
+        for key, value in new.items():
+            if old[key] != value:
+                yield pointer("webhooks", index, key), value
+
+
+def _read_webhook(source: _Webhook, path: str) -> Webhook | None:
+    if source.name not in _OURS:
+        return None
+    client = source.client_config or _Client()
+    return Webhook(
+        name=source.name,
+        address=_read_address(client),
+        bundle=_read_bundle(client.ca_bundle or "", f"{path}.clientConfig.caBundle"),
+        rules=tuple(map(_read_rule, source.rules or ())),
+        failure_policy=FailurePolicy.IGNORE
+        if source.failure_policy == FailurePolicy.IGNORE
+        else FailurePolicy.FAIL,
+        timeout_seconds=source.timeout_seconds or _DEFAULT_TIMEOUT_SECONDS,
+        namespaces=_read_selector(source.namespace_selector, f"{path}.namespaceSelector"),
+        objects=_read_selector(source.object_selector, f"{path}.objectSelector"),
+    )
+
+
+def _read_address(source: _Client) -> Address:
+    if source.service is None:
+        return source.url or ""
+    service = source.service
+    return ServiceAddress(service.namespace or "", service.name or "", service.port or _HTTPS)
+
+
+def _read_bundle(text: str, path: str) -> str:
+    try:
+        # Whatever is no text holds no certificate.
+        return base64.b64decode(text, validate=True).decode(errors="replace")
+    except binascii.Error as error:
+        raise DecodeError(path, f"not base64: {error}") from error
+
+
+def _read_rule(source: _Rule) -> Rule:
+    return Rule(
+        operations=source.operations or (),
+        groups=source.api_groups or (),
+        versions=source.api_versions or (),
+        resources=source.resources or (),
+        scope=source.scope or "*",
+    )
+
+
+def _read_selector(source: LabelSelector | None, path: str) -> Selector:
+    return convert_selector(source, path) or Selector()
+
+
+def _write_webhook(webhook: Webhook) -> dict[str, _Json]:
+    return {
+        "name": webhook.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": _write_client(webhook),
+        "rules": [_write_rule(rule) for rule in webhook.rules],
+        "failurePolicy": webhook.failure_policy,
+        "sideEffects": "None",
+        "timeoutSeconds": webhook.timeout_seconds,
+        "namespaceSelector": _write_selector(webhook.namespaces),
+        "objectSelector": _write_selector(webhook.objects),
+    }
+
+
+def _write_client(webhook: Webhook) -> Mapping[str, object]:
+    bundle = {"caBundle": base64.b64encode(webhook.bundle.encode()).decode()}
+    address = webhook.address
+    if isinstance(address, str):
+        return {"url": address, **bundle}
+    service = {"namespace": address.namespace, "name": address.name, "port": address.port}
+    return {"service": service, **bundle}
+
+
+def _write_rule(rule: Rule) -> dict[str, object]:
+    return {
+        "operations": rule.operations,
+        "apiGroups": rule.groups,
+        "apiVersions": rule.versions,
+        "resources": rule.resources,
+        "scope": rule.scope,
+    }
+
+
+def _write_selector(selector: Selector) -> Mapping[str, object]:
+    if not selector.requirements:
+        return {}
+    return {
+        "matchExpressions": [
+            {"key": each.key, "operator": each.operator}
+            | ({"values": each.values} if each.values else {})
+            for each in selector.requirements
+        ]
+    }
+
+
+class _MutatorRule(Wire, frozen=True, kw_only=True):
+    operations: tuple[str, ...] | None = None
+    api_groups: tuple[str, ...] | None = None
+    api_versions: tuple[str, ...] | None = None
+    resources: tuple[str, ...] | None = None
+
+
+class _MutatorWebhook(Wire, frozen=True, kw_only=True):
+    name: str | None = None
+    rules: tuple[_MutatorRule, ...] | None = None
+    failure_policy: str | None = None
+    reinvocation_policy: str | None = None
+    timeout_seconds: Int32 | None = None
+
+
+class _Configuration(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    webhooks: tuple[_MutatorWebhook, ...] | None = None
+
+
+_MUTATOR_DECODER: Final = msgspec.json.Decoder(_Configuration)
+_MUTATOR_TIMEOUT_SECONDS: Final = 10
+_ANY: Final = "*"
+
+
+def decode_mutators(data: bytes) -> tuple[Mutator, ...]:
+    """The webhooks in the JSON of one MutatingWebhookConfiguration, in their order."""
+    source = decode(_MUTATOR_DECODER, data)
+    configuration = (source.metadata or NO_METADATA).name or ""
+    return tuple(_convert(configuration, each) for each in source.webhooks or ())
+
+
+def order_mutators(found: Iterable[tuple[Mutator, ...]]) -> tuple[Mutator, ...]:
+    """Those that are ours or see new pods, in the order in which the API server asks them."""
+
+    def relevant() -> Iterator[Mutator]:
+        for group in found:
+            yield from (one for one in group if one.is_ours or one.sees_new_pods)
+
+    # Within one configuration they keep their order.
+    return tuple(sorted(relevant(), key=lambda one: one.configuration))
+
+
+def _convert(configuration: str, source: _MutatorWebhook) -> Mutator:
+    rules = source.rules or ()
+    return Mutator(
+        configuration=configuration,
+        name=source.name or "",
+        sees_new_pods=any(_covers(rule, PODS) for rule in rules),
+        sees_autoscalers=any(_covers(rule, AUTOSCALERS) for rule in rules),
+        fails_closed=source.failure_policy != FailurePolicy.IGNORE,
+        is_reinvoked=source.reinvocation_policy == "IfNeeded",
+        timeout_seconds=source.timeout_seconds or _MUTATOR_TIMEOUT_SECONDS,
+    )
+
+
+def _covers(rule: _MutatorRule, wanted: Rule) -> bool:
+    """Whether a rule is about the first operation of what is wanted."""
+    pairs = (
+        (rule.operations, wanted.operations[:1]),
+        (rule.api_groups, wanted.groups),
+        (rule.resources, wanted.resources),
+    )
+    return all(_ANY in (given or ()) or set(asked) & set(given or ()) for given, asked in pairs)

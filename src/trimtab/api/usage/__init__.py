@@ -1,0 +1,1 @@
+"""Wire records of usage: metrics API, external metrics, Prometheus."""

@@ -1,0 +1,59 @@
+"""External metrics: numbers that somebody outside knows, found by their labels."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from trimtab.api.wire.codec import DecodeError, Wire, decode
+from trimtab.api.wire.lists import Listing, decode_list
+from trimtab.api.wire.metadata import text_map
+from trimtab.api.wire.quantities import NOT_GIVEN, decode_amount
+from trimtab.api.wire.times import ZERO_TIME, decode_time
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector
+
+
+class _Value(Wire, frozen=True, kw_only=True):
+    metric_labels: dict[str, str | None] | None = None
+    timestamp: str | None = None
+    value: msgspec.Raw = NOT_GIVEN
+
+
+_DECODER: Final = msgspec.json.Decoder(_Value)
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Pods of one namespace that an autoscaler finds by its selector."""
+
+    namespace: str
+    selector: Selector
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value, and the labels that tell whose it is."""
+
+    labels: Mapping[str, str]
+    time: float
+    """When it was read, in seconds since the epoch."""
+    amount: int
+    """Millicores or bytes."""
+
+
+def decode_external_metrics(resource: Resource, data: bytes) -> Listing[Reading]:
+    """The values in the JSON of an ExternalMetricValueList, read as amounts of a resource."""
+    return decode_list(data, partial(_decode_value, resource))
+
+
+def _decode_value(resource: Resource, data: bytes) -> Reading:
+    source = decode(_DECODER, data)
+    if source.value is NOT_GIVEN:
+        raise DecodeError("value", "a metric without a value")
+    time = decode_time(source.timestamp, "timestamp") or ZERO_TIME
+    amount = decode_amount(resource, source.value, "value")
+    return Reading(text_map(source.metric_labels), time.timestamp(), amount)

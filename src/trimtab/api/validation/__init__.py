@@ -1,0 +1,1 @@
+"""Validation of autoscalers, field by field."""

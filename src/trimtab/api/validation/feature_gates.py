@@ -1,0 +1,45 @@
+"""Gates that are off still let an object keep what it already uses.
+
+On update a gated feature stays accepted when the stored object used it already, so that switching
+a gate off makes no object unchangeable. An object that did not use it cannot begin to.
+"""
+
+from trimtab.api.kinds import autoscaler_wire as wire
+from trimtab.api.wire.quantities import is_given
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.feature_gates import FeatureGates
+
+
+def widen(gates: FeatureGates, old: wire.Spec | None) -> FeatureGates:
+    """The gates, with those switched on whose feature the stored object uses."""
+    if old is None:
+        return gates
+    mode = old.update_policy.update_mode if old.update_policy else None
+    return FeatureGates(
+        cpu_startup_boost=gates.cpu_startup_boost or _uses_boost(old),
+        in_place=gates.in_place or mode == UpdateMode.IN_PLACE,
+        per_vpa_config=gates.per_vpa_config or _uses_own_config(old),
+        pod_selector=gates.pod_selector or old.selector is not None,
+        upscale_only=gates.upscale_only or mode == UpdateMode.UPSCALE_ONLY,
+    )
+
+
+def container_policies(spec: wire.Spec) -> tuple[wire.ContainerPolicy, ...]:
+    """All container policies of an object."""
+    return (spec.resource_policy and spec.resource_policy.container_policies) or ()
+
+
+def _uses_boost(spec: wire.Spec) -> bool:
+    general = spec.startup_boost is not None and spec.startup_boost.cpu is not None
+    return general or any(policy.startup_boost for policy in container_policies(spec))
+
+
+def _uses_own_config(spec: wire.Spec) -> bool:
+    update = spec.update_policy
+    return (update is not None and update.evict_after_oom_seconds is not None) or any(
+        is_given(policy.oom_bump_up_ratio)
+        or is_given(policy.oom_min_bump_up)
+        or policy.memory_aggregation_interval_seconds is not None
+        or policy.memory_aggregation_interval_count is not None
+        for policy in container_policies(spec)
+    )

@@ -1,0 +1,142 @@
+"""Judging autoscaler manifests without a cluster, as an API server with our webhook would.
+
+The schema of the CRD, unknown fields and the webhook's validation, for one object after another:
+each one meets those before it as if they had been stored already.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from trimtab.api.crds import schema_check
+from trimtab.api.crds.autoscaler import autoscaler_schema
+from trimtab.api.crds.definitions import GROUP
+from trimtab.api.crds.schema import JSON, Schema
+from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
+from trimtab.api.validation.autoscaler import Verdict, decode_flaw, validate
+from trimtab.api.wire import field_errors
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.field_errors import FieldError
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.records import dataclass
+
+KIND: Final = "VerticalPodAutoscaler"
+_KINDS: Final = (KIND, f"{KIND}Checkpoint")
+_API_VERSION: Final = f"{GROUP}/v1"
+_NOTHING: Final = Verdict((), (), ())
+_MAX_VIOLATIONS: Final = 32
+"""Maximum number of errors that are listed: a hostile object may hold thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be said about one manifest."""
+
+    name: str
+    errors: tuple[FieldError, ...]
+    warnings: tuple[str, ...]
+
+
+def autoscaler_manifests(document: JSON) -> Iterator[dict[str, JSON]]:
+    """The autoscalers in a document, which may be one, a list of objects, or something else."""
+    if not isinstance(document, dict):
+        return
+    kind, items = document.get("kind"), document.get("items")
+    if kind == KIND:
+        yield document
+    elif isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            yield from autoscaler_manifests(item)
+
+
+def foreign_kinds(document: JSON) -> Iterator[str]:
+    """Yield the kinds of objects that claim the autoscalers' API group without being of it."""
+    if not isinstance(document, dict):
+        return
+    kind, items = document.get("kind"), document.get("items")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            yield from foreign_kinds(item)
+    elif str(document.get("apiVersion")).startswith(f"{GROUP}/") and kind not in _KINDS:
+        yield kind if isinstance(kind, str) else ""
+
+
+def judge(
+    manifests: Sequence[dict[str, JSON]],
+    *,
+    gates: FeatureGates,
+    allow_overlapping: bool = False,
+) -> list[Judgement]:
+    """What an API server and the webhook would say to the manifests, created in this order."""
+    stored: list[VerticalPodAutoscaler] = []
+    judgements = []
+    for manifest in manifests:
+        refusals = [*_version_errors(manifest), *_schema_errors(manifest)]
+        verdict = _NOTHING
+        try:
+            decoded = decode_wire(json.dumps(manifest).encode())
+        except DecodeError as error:
+            refusals = refusals or [decode_flaw(error)]
+        else:
+            verdict = validate(
+                decoded, siblings=stored, gates=gates, allow_overlapping=allow_overlapping
+            )
+            stored.append(decoded)
+        judgements.append(
+            Judgement(
+                _name(manifest),
+                _merge(verdict.errors, refusals),
+                (*_unknown_field_warnings(manifest), *verdict.warnings),
+            )
+        )
+    return judgements
+
+
+def explain_unreadable(data: bytes, error: DecodeError) -> tuple[FieldError, ...]:
+    """List what is wrong with an autoscaler that cannot be decoded, as `judge` lists it."""
+    try:
+        manifest: JSON = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return (decode_flaw(error),)
+    found = schema_check.violations(_schema(), manifest)
+    return tuple(islice(found, _MAX_VIOLATIONS)) or (decode_flaw(error),)
+
+
+@cache
+def _schema() -> Schema:
+    return autoscaler_schema()
+
+
+def _version_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
+    version = manifest.get("apiVersion")
+    if isinstance(version, str) and version != _API_VERSION:
+        yield field_errors.not_supported("apiVersion", version, [_API_VERSION])
+
+
+def _schema_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
+    # To the schema these two are optional: an API server knows them from the request's path.
+    for name in ("apiVersion", "metadata"):
+        if name not in manifest:
+            yield field_errors.required(name)
+    yield from schema_check.violations(_schema(), manifest)
+
+
+def _unknown_field_warnings(manifest: dict[str, JSON]) -> Iterator[str]:
+    for path in schema_check.unknown_fields(_schema(), manifest):
+        yield f"unknown field {field_errors.quote(path)} is dropped by the API server"
+
+
+def _merge(errors: Sequence[FieldError], refusals: Sequence[FieldError]) -> tuple[FieldError, ...]:
+    """The webhook's errors and those of the schema about fields that the webhook did not name."""
+    named = {error.path for error in errors}
+    return (*errors, *(refusal for refusal in refusals if refusal.path not in named))
+
+
+def _name(manifest: dict[str, JSON]) -> str:
+    metadata = manifest.get("metadata")
+    fields = metadata if isinstance(metadata, dict) else {}
+    return "/".join(str(fields[key]) for key in ("namespace", "name") if fields.get(key))

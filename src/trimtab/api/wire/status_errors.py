@@ -1,0 +1,71 @@
+"""What the API server says when it refuses: a `Status` object instead of the one asked for."""
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from trimtab.api.wire.codec import Int32, Wire, decode
+from trimtab.core.model.records import dataclass
+
+
+class _Cause(Wire, frozen=True, kw_only=True):
+    reason: str | None = None
+    message: str | None = None
+    field: str | None = None
+
+
+class _Details(Wire, frozen=True, kw_only=True):
+    causes: tuple[_Cause, ...] | None = None
+    retry_after_seconds: Int32 | None = None
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    code: Int32 | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of the causes of a refusal."""
+
+    reason: str
+    message: str = ""
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Why something was refused."""
+
+    code: int = 0
+    """The HTTP status; 0 where the object does not say."""
+    reason: str = ""
+    """A word for machines: `NotFound`, `AlreadyExists`."""
+    message: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after: timedelta | None = None
+
+
+def decode_status(data: bytes) -> Status:
+    """The refusal in the JSON of one Status."""
+    source = decode(_DECODER, data)
+    details = source.details or _Details()
+    # The original reads a delay of zero as none, which is how the server writes that it has none.
+    seconds = details.retry_after_seconds or 0
+    return Status(
+        code=source.code or 0,
+        reason=source.reason or "",
+        message=source.message or "",
+        causes=tuple(_convert_cause(cause) for cause in details.causes or ()),
+        retry_after=timedelta(seconds=seconds) if seconds > 0 else None,
+    )
+
+
+def _convert_cause(source: _Cause) -> Cause:
+    return Cause(source.reason or "", source.message or "", source.field or "")

@@ -1,0 +1,314 @@
+"""Autoscaled: the real decision code as a policy, under any autoscaler and any settings.
+
+Usage goes through the recommender's intake and estimates. Who may have to change is found on
+arrays, without ever leaving anybody out; whether and to what such a one changes is then asked of
+the updater's plan and of what admission would give the new pod, one pod at a time.
+"""
+
+from dataclasses import field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from trimtab.backtest.demand import CPU, MEMORY
+from trimtab.backtest.fleet import Fleet
+from trimtab.backtest.policies import NO_CHOICE, Choice, Readings, Situation
+from trimtab.core.changes.outcomes import Evict, Resize
+from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model.autoscalers import (
+    Autoscaler,
+    ContainerRecommendation,
+    TargetReference,
+    UpdateMode,
+)
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import (
+    Allocation,
+    Container,
+    OwnerReference,
+    Pod,
+    PodPhase,
+    Termination,
+    Wanted,
+    WorkloadName,
+)
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.recommendation import estimators
+from trimtab.core.recommendation.recommender import NO_SAMPLES, Publications
+from trimtab.core.sizing.container_resources import wanted_by_autoscaler
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan import plan
+from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Snapshot
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.core.usage.cluster_usage import Usage
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.samples import Samples
+
+CONTAINER: Final = "main"
+"""What the one container of each workload is called."""
+_NAMESPACE: Final = "backtest"
+_KIND: Final = "Deployment"
+_LABEL: Final = "workload"
+_MINUTE: Final = timedelta(minutes=1)
+_IDLE_MODES: Final = (UpdateMode.OFF, UpdateMode.INITIAL)
+_ALONE: Final = DisruptionSettings(min_replicas=1)
+"""One pod stands for a workload: budgets only delay, and are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerSettings:
+    """Everything about the components that has a say in sizes."""
+
+    usage: UsageSettings = field(default_factory=UsageSettings)
+    recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
+    plan: PlanSettings = field(default_factory=lambda: PlanSettings(disruption=_ALONE))
+    floors_unknown: bool = False
+    """Whether what was never measured gets the least amount, as the original has it (D11)."""
+
+
+def original_settings() -> AutoscalerSettings:
+    """The original's rules and defaults, as far as our code can follow them."""
+    return AutoscalerSettings(
+        usage=UsageSettings(keeps_oom_ledger=False),
+        plan=PlanSettings(disruption=_ALONE, cool_down=timedelta()),
+        floors_unknown=True,
+    )
+
+
+class Autoscaled:
+    """One autoscaler for each workload, all with the same spec."""
+
+    def __init__(
+        self, autoscaler: Autoscaler, settings: AutoscalerSettings, starts: Floats
+    ) -> None:
+        self._settings = settings
+        self._usage = Usage(settings.usage, settings.recommendations)
+        self._publications = Publications(self._usage, settings.recommendations)
+        self._autoscalers = [_for_workload(autoscaler, each) for each in range(len(starts))]
+        self._mode = autoscaler.mode
+        self._rows = np.zeros(len(starts), np.int64)
+        """The containers' rows in what is known of usage."""
+        self._generations = np.zeros(len(starts), np.int64)
+        self._is_resized = np.zeros(len(starts), np.bool_)
+        for workload, start in enumerate(starts.tolist()):
+            self._usage.learn(self._autoscalers[workload], _selector(workload))
+            self._track(workload, _moment(start))
+        self._publications.renew()
+        owners = {name: place for place, name in enumerate(self._publications.amounts().owners)}
+        self._groups = np.array([owners[each.identity] for each in self._autoscalers], np.int64)
+        """Where each workload's numbers stand: pods come and go, containers stay the same."""
+
+    def observe(self, readings: Readings, /) -> None:
+        """Take in what containers used."""
+        rows, times = self._rows[readings.workloads], readings.times
+        now = float(times.max(initial=0.0))
+        self._usage.add_cpu(Samples(rows, readings.amounts[CPU], times), now)
+        self._usage.add_memory(Samples(rows, readings.amounts[MEMORY], times), now)
+
+    def learn_kills(self, killed: Situation, /) -> None:
+        """Take in that containers were killed for want of memory."""
+        requests = killed.fleet.requests[MEMORY, killed.workloads]
+        kills = Samples(self._rows[killed.workloads], requests, killed.times)
+        self._usage.add_oom_kills(kills, float(killed.times.max()))
+
+    def choose(self, situation: Situation, /) -> Choice:
+        """Who is to be changed, as the updater's plan says."""
+        if self._mode in _IDLE_MODES:
+            return NO_CHOICE
+        self._forget_kills(situation)
+        self._publications.renew()
+        workloads, times = situation.workloads.tolist(), situation.times.tolist()
+        numbers = self.numbers(situation.workloads)
+        near = np.flatnonzero(self._may_change(situation, numbers)).tolist()
+        decided = [
+            self._decide(workloads[each], numbers[each], situation.fleet, _moment(times[each]))
+            for each in near
+        ]
+        return self._carry_out([each for each in decided if each is not None])
+
+    def bounds(self, workloads: Ints, /) -> Floats:
+        """The bounds that would be published."""
+        numbers = np.moveaxis(self.numbers(workloads), 0, 2)
+        bounds = numbers[:, [estimators.LOWER, estimators.UPPER]].swapaxes(0, 1)
+        return np.where(bounds < 0, np.nan, bounds)
+
+    def _forget_kills(self, situation: Situation) -> None:
+        """Forget OOM kills of long ago; each workload has a clock of its own."""
+        usage = self._usage
+        now = np.full(len(usage.aggregates.floats("lifetime")), -np.inf)
+        now[usage.containers.aggregate[self._rows[situation.workloads]]] = situation.times
+        usage.aggregates.forget_kills(now)
+
+    def numbers(self, workloads: Ints) -> Ints:
+        """What would be published of some workloads."""
+        numbers = self._publications.amounts().numbers[self._groups[workloads]]
+        if not self._settings.floors_unknown:
+            return numbers
+        floors = [self._settings.recommendations.of(resource).pod_floor for resource in BOTH]
+        return np.where(numbers == NO_SAMPLES, np.array(floors)[:, np.newaxis], numbers)
+
+    def _may_change(self, situation: Situation, numbers: Ints) -> Booleans:
+        """Whom the plan may want to change: nobody else, but not all of them."""
+        fleet, workloads = situation.fleet, situation.workloads
+        thresholds = self._settings.plan.thresholds
+        requests = fleet.requests[:, workloads].T
+        target, lower, upper, _ = np.moveaxis(numbers, 2, 0)
+        known = target >= 0
+        outside = known & ((requests < lower) | (requests > upper))
+        moves = np.where(known, np.abs(requests - target) / requests, 0.0).sum(axis=1)
+        killed = (fleet.killed_after[workloads] >= 0) & (moves > 0)
+        old = fleet.age[workloads] >= thresholds.lifetime / _MINUTE
+        return np.asarray(
+            outside.any(axis=1) | killed | (old & (moves >= 0.999 * thresholds.smallest_change))
+        )
+
+    def _decide(
+        self, workload: int, numbers: Ints, fleet: Fleet, now: datetime
+    ) -> "_Decision | None":
+        pod = _pod(workload, int(self._generations[workload]), fleet, now)
+        recommendation = _recommendation(numbers)
+        autoscaler = replace(self._autoscalers[workload], recommendation=(recommendation,))
+        changed_at = pod.started_at if self._is_resized[workload] else None
+        snapshot = Snapshot(
+            pods=(ObservedPod(pod, WorkloadName(_NAMESPACE, _KIND, str(workload))),),
+            autoscalers=(ObservedAutoscaler(autoscaler, Selector()),),
+            pod_memory={(pod.uid, autoscaler.identity): PodMemory(last_updated_at=changed_at)},
+        )
+        outcome = plan(snapshot, self._settings.plan, now)[0]
+        match outcome:
+            case Evict():
+                wanted = wanted_by_autoscaler(pod, autoscaler, ())
+                return _Decision(workload, now, _changed(pod, wanted))
+            case Resize():
+                return _Decision(workload, now, _changed(pod, outcome.wanted), in_place=True)
+            case _:
+                return None
+
+    def _carry_out(self, decisions: list["_Decision"]) -> Choice:
+        if not decisions:
+            return NO_CHOICE
+        in_place = decisions[0].in_place
+        for decision in decisions:
+            self._is_resized[decision.workload] = in_place
+            if not in_place:
+                self._renew_pod(decision.workload, decision.now)
+        return Choice(
+            np.array([decision.workload for decision in decisions]),
+            np.array([_column(each.allocation.requests) for each in decisions]).T,
+            np.array([_column(each.allocation.limits) for each in decisions]).T,
+            in_place=in_place,
+        )
+
+    def _renew_pod(self, workload: int, now: datetime) -> None:
+        """Let another pod feed what is known of a workload; there is never none that does."""
+        former = _pod_name(workload, int(self._generations[workload]))
+        self._generations[workload] += 1
+        self._track(workload, now)
+        self._usage.forget(former)
+
+    def _track(self, workload: int, now: datetime) -> None:
+        name = _pod_name(workload, int(self._generations[workload]))
+        self._usage.track(name, {_LABEL: str(workload)}, [CONTAINER], now)
+        self._rows[workload] = self._usage.containers_of(name)[CONTAINER]
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What one workload is given."""
+
+    workload: int
+    now: datetime
+    allocation: Allocation
+    in_place: bool = False
+
+
+def _for_workload(template: Autoscaler, workload: int) -> Autoscaler:
+    name = str(workload)
+    target = TargetReference(kind=_KIND, name=name, api_version="apps/v1")
+    return replace(
+        template, namespace=_NAMESPACE, name=name, uid=name, target=target, selector=None
+    )
+
+
+def _selector(workload: int) -> Selector:
+    return Selector((equality(_LABEL, str(workload)),))
+
+
+def _pod_name(workload: int, generation: int) -> PodName:
+    return PodName(_NAMESPACE, f"{workload}-{generation}")
+
+
+def _pod(workload: int, generation: int, fleet: Fleet, now: datetime) -> Pod:
+    """The pod of a workload as the updater would see it."""
+    name = _pod_name(workload, generation).name
+    container = Container(
+        CONTAINER,
+        spec=Allocation(
+            _resources(fleet.requests[:, workload]), _resources(fleet.limits[:, workload])
+        ),
+        is_running=True,
+        last_termination=_last_kill(workload, fleet, now),
+    )
+    started_at = now - int(fleet.age[workload]) * _MINUTE
+    return Pod(
+        _NAMESPACE,
+        name,
+        uid=name,
+        labels={_LABEL: str(workload)},
+        owner=OwnerReference(_KIND, str(workload)),
+        phase=PodPhase.RUNNING,
+        containers=(container,),
+        created_at=started_at,
+        started_at=started_at,
+        ready_since=started_at,
+        node_name="node",
+    )
+
+
+def _last_kill(workload: int, fleet: Fleet, now: datetime) -> Termination | None:
+    ran = int(fleet.killed_after[workload])
+    if ran < 0:
+        return None
+    finished_at = now - int(fleet.since_kill[workload]) * _MINUTE
+    return Termination("OOMKilled", finished_at - ran * _MINUTE, finished_at)
+
+
+def _recommendation(numbers: Ints) -> ContainerRecommendation:
+    """The numbers of one workload's container as they would be published."""
+    known = [
+        (resource, amounts)
+        for resource, amounts in zip(BOTH, numbers.tolist(), strict=True)
+        if amounts[estimators.TARGET] >= 0
+    ]
+    target, lower, upper, uncapped = (
+        {resource: amounts[column] for resource, amounts in known} for column in range(4)
+    )
+    return ContainerRecommendation(CONTAINER, target, lower, upper, uncapped)
+
+
+def _changed(pod: Pod, wanted: Wanted) -> Allocation:
+    """What the container has once it has what is wanted."""
+    current, new = pod.containers[0].spec, wanted[CONTAINER]
+    return Allocation(
+        {**(current.requests or {}), **(new.requests or {})},
+        {**(current.limits or {}), **(new.limits or {})},
+    )
+
+
+def _resources(amounts: Floats) -> Resources:
+    pairs = zip(BOTH, amounts.tolist(), strict=True)
+    return {resource: int(amount) for resource, amount in pairs if np.isfinite(amount)}
+
+
+def _column(amounts: Resources | None) -> list[float]:
+    return [float((amounts or {}).get(resource, np.inf)) for resource in BOTH]
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,231 @@
+"""The past: recordings of workloads from what a store of metrics remembers of their pods.
+
+All pods of a workload are given the same size, so what the neediest of them used in a step is what
+the workload needed. Pods of which no owner is told belong together if their names differ only in
+what controllers append.
+"""
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from trimtab.backtest.demand import Flaws, Reading, rates, record
+from trimtab.cluster.errors import TooMuchHistoryError
+from trimtab.cluster.ports import HistorySource
+from trimtab.core.model.pods import Allocation, Pod
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard, halve
+from trimtab.simulation.load.traces import Recording, TraceError
+
+_MADE_UP: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+"""The characters of which API servers make names."""
+_SUFFIX: Final = re.compile(rf"(?:-{_MADE_UP}{{6,10}})?-{_MADE_UP}{{5}}$|-\d+$")
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_Key: TypeAlias = tuple[str, str]
+"""A workload and a container of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was read of one namespace."""
+
+    namespace: str
+    usage: Mapping[Resource, Sequence[PastUsage]]
+    pods: Sequence[PodTrace]
+    step: timedelta
+
+
+async def read_past(source: HistorySource, shards: Iterable[Shard]) -> Past:
+    """Everything that the parts of one namespace's history hold."""
+    parts = list(shards)
+    whole = Shard(parts[0].namespace, parts[0].begin, parts[-1].end, parts[0].step)
+    usage: dict[Resource, list[PastUsage]] = {
+        resource: [one for part in parts for one in await _fetch(source, resource, part)]
+        for resource in BOTH
+    }
+    return Past(whole.namespace, usage, await source.fetch_pods(whole), whole.step)
+
+
+async def _fetch(source: HistorySource, resource: Resource, shard: Shard) -> list[PastUsage]:
+    """What was used; asked for in shorter and shorter parts if it is too much at once."""
+    try:
+        return [await source.fetch_usage(resource, shard)]
+    except TooMuchHistoryError:
+        halves = halve(shard)
+        if not halves:
+            raise
+    return [one for half in halves for one in await _fetch(source, resource, half)]
+
+
+def recordings_of(
+    past: Past, live: Sequence[Pod] = (), *, only_live: bool = False
+) -> tuple[list[Recording], Flaws]:
+    """A recording of each container of each workload, or only of those of live pods, and its flaws.
+
+    Live pods also tell what their containers request.
+    """
+    owners = {trace.pod: trace.owners[-1][1] for trace in past.pods if trace.owners}
+    sizes = _sizes_of(live, owners)
+    chosen = {workload for workload, _ in sizes}
+    cpu, memory = (_by_container(past.usage[resource], owners) for resource in BOTH)
+    recordings, flaws = [], Flaws()
+    for workload, container in sorted(cpu.keys() & memory.keys()):
+        if only_live and workload not in chosen:
+            continue
+        name = f"{past.namespace}/{workload}/{container}"
+        key = workload, container
+        recording, flaw = record(name, _neediest(cpu[key]), _neediest(memory[key]), past.step)
+        flaws += flaw
+        if recording is not None:
+            recordings.append(replace(recording, size=sizes.get(key)))
+    return recordings, flaws
+
+
+def _sizes_of(live: Iterable[Pod], owners: Mapping[str, str]) -> dict[_Key, Allocation]:
+    """What containers request today; of several pods of a workload the newest one tells."""
+    return {
+        (owners.get(pod.name, workload_of(pod.name)), container.name): container.spec
+        for pod in sorted(live, key=lambda pod: pod.created_at or _LONG_AGO)
+        for container in pod.containers
+    }
+
+
+def workload_of(pod: str) -> str:
+    """The name of a pod without what controllers append to it."""
+    return _SUFFIX.sub("", pod) or pod
+
+
+def _by_container(
+    usages: Iterable[PastUsage], owners: Mapping[str, str]
+) -> dict[_Key, list[Reading]]:
+    """What all pods of each workload used, by container."""
+    found: dict[_Key, list[Reading]] = {}
+    for usage in usages:
+        ends = np.searchsorted(usage.owners, np.arange(len(usage.containers)), side="right")
+        begin = 0
+        for (pod, container), end in zip(usage.containers, ends.tolist(), strict=True):
+            key = owners.get(pod, workload_of(pod)), container
+            reading = Reading(usage.times[begin:end], usage.values[begin:end])
+            found.setdefault(key, []).append(reading)
+            begin = end
+    return found
+
+
+def _neediest(readings: Sequence[Reading]) -> Reading:
+    """The largest of what several pods used at the same moment; absurd values stay for others."""
+    times = np.concatenate([reading.times for reading in readings])
+    values = np.concatenate([reading.values for reading in readings])
+    # NaN comes last, so that a number hides it.
+    order = np.lexsort((-values, times))
+    times, values = times[order], values[order]
+    is_first = np.ones(len(times), np.bool_)
+    is_first[1:] = times[1:] != times[:-1]
+    return Reading(times[is_first], values[is_first])
+
+
+STEP: Final = timedelta(minutes=5)
+"""Readings are put together by these."""
+COUNTER: Final = "cpu_seconds_total"
+_CPU: Final = {"cpu_millicores": 1.0, "cpu_cores": 1000.0, COUNTER: 1.0}
+_MEMORY: Final = {"memory_mib": 1024.0**2, "memory_bytes": 1.0}
+_REQUESTS: Final = {
+    "cpu_request_millicores": (Resource.CPU, 1),
+    "memory_request_mib": (Resource.MEMORY, 1024**2),
+}
+_LIMITS: Final = {
+    "cpu_limit_millicores": (Resource.CPU, 1),
+    "memory_limit_mib": (Resource.MEMORY, 1024**2),
+}
+_SIZES: Final = (*_REQUESTS, *_LIMITS)
+
+
+@dataclass(slots=True)
+class _Column:
+    """The cells of one resource of one workload."""
+
+    times: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def reading(self, scale: float) -> Reading:
+        """What was read, in the order of time."""
+        times, values = np.array(self.times), np.array(self.values) * scale
+        order = np.argsort(times, kind="stable")
+        return Reading(times[order], values[order])
+
+
+def parse_samples(lines: Iterable[str]) -> tuple[list[Recording], Flaws]:
+    """All recordings in the lines of a file, the header among them, and their flaws."""
+    rows = csv.DictReader(lines)
+    names = rows.fieldnames or ()
+    for missing in [name for name in ("time", "workload") if name not in names]:
+        raise TraceError(f"there is no column {missing!r}")
+    cpu, memory = _only(names, _CPU), _only(names, _MEMORY)
+    columns: dict[str, dict[str, _Column]] = {}
+    for number, row in enumerate(rows, start=2):
+        time = _parse_time(row["time"], number)
+        of_workload = columns.setdefault(row["workload"], defaultdict(_Column))
+        for name in (cpu, memory, *_SIZES):
+            if cell := (row.get(name) or "").strip():
+                of_workload[name].times.append(time)
+                of_workload[name].values.append(_parse_number(cell, number))
+    recordings, flaws = [], Flaws()
+    for workload, cells in columns.items():
+        used, resets = _usage(cells[cpu], cpu)
+        recording, flaw = record(workload, used, cells[memory].reading(_MEMORY[memory]), STEP)
+        flaws += flaw + Flaws(resets=resets)
+        if recording is not None:
+            recordings.append(replace(recording, size=_size(cells)))
+    return recordings, flaws
+
+
+def _size(cells: Mapping[str, _Column]) -> Allocation | None:
+    """What a workload requests at the end of its recording, if that is told."""
+    if not any(name in cells for name in _SIZES):
+        return None
+    requests, limits = (
+        {
+            resource: int(cells[name].reading(scale).values[-1])
+            for name, (resource, scale) in columns.items()
+            if name in cells
+        }
+        for columns in (_REQUESTS, _LIMITS)
+    )
+    return Allocation(limits | requests, limits)
+
+
+def _usage(column: _Column, name: str) -> tuple[Reading, int]:
+    reading = column.reading(_CPU[name])
+    return rates(reading) if name == COUNTER else (reading, 0)
+
+
+def _only(names: Iterable[str], known: Mapping[str, float]) -> str:
+    found = [name for name in known if name in set(names)]
+    if len(found) != 1:
+        raise TraceError(f"there must be one of the columns {', '.join(known)}")
+    return found[0]
+
+
+def _parse_time(text: str, line: int) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise TraceError(f"line {line}: {text!r} is no moment") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _parse_number(text: str, line: int) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise TraceError(f"line {line}: {text!r} is no number") from error

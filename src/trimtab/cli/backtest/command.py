@@ -1,0 +1,198 @@
+"""`trimtab backtest`: what policies would have done to workloads whose usage was recorded."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.validation.manifests import judge
+from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, Contender, Governed
+from trimtab.backtest.demand import Demand, Flaws
+from trimtab.backtest.fleet import Tally
+from trimtab.backtest.html_report import Findings
+from trimtab.backtest.runs import Run, run_all
+from trimtab.backtest.scenarios import SCENARIOS, Scenario
+from trimtab.backtest.scores import bootstrap, score
+from trimtab.backtest.sweep import Point, Setting, governed
+from trimtab.backtest.tables import Row
+from trimtab.cli.backtest.executors import hired
+from trimtab.cli.backtest.flags import AnswerFlags, PastFlags, ReplayFlags, SweepFlags
+from trimtab.cli.backtest.output import Format, SweepAnswer, format_findings
+from trimtab.cli.backtest.sources import read_cluster, read_file
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags.recommender import PrometheusFlags
+from trimtab.cli.output.files import read_autoscalers, write_out
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.validation import SettingsError
+
+_USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
+_SEED: Final = 1
+"""Intervals of confidence are drawn, the same ones each time."""
+_BAR: Final = 40
+"""How wide the bar is that shows how far it is."""
+_FEW: Final = 5
+"""With fewer workloads than this, drawing among them says nothing."""
+
+
+_REPLAY: Final = ReplayFlags()
+_ANSWER: Final = AnswerFlags()
+_NO_SWEEP: Final = SweepFlags()
+_NO_PAST: Final = PastFlags()
+_PROMETHEUS: Final = PrometheusFlags()
+
+
+def backtest(
+    *,
+    replay: ReplayFlags = _REPLAY,
+    past: PastFlags = _NO_PAST,
+    prometheus: PrometheusFlags = _PROMETHEUS,
+    answer: AnswerFlags = _ANSWER,
+    sweep: SweepFlags = _NO_SWEEP,
+) -> int:
+    """What the policies would have done, as a table: 0."""
+    if bool(replay.trace) == bool(past.namespace):
+        raise UsageError("whose usage? either --trace names a file of it, or --namespace whose")
+    runs, settings = _plan_runs(replay, sweep)
+    _check_output(answer.output)
+    begins_real = any(run.scenario.is_real for run in runs)
+    if replay.trace:
+        source = read_file(replay.trace)
+    else:
+        source = read_cluster(past, prometheus, asks_sizes=begins_real)
+    demand = source.demand
+    _tell_flaws(source.flaws)
+    if begins_real:
+        _check_sizes(demand, is_asked_for=bool(replay.scenario))
+    with hired(replay.jobs, replay.scheduler) as crew:
+        outcomes = run_all(
+            runs,
+            demand,
+            crew=crew,
+            tell=(lambda _: None) if answer.quiet else _tell,
+            keeps_course=answer.format is Format.HTML,
+        )
+    rows = [
+        row
+        for run, outcome in zip(runs, outcomes, strict=True)
+        for row in _rows(run, outcome.tally, demand, per_workload=answer.per_workload)
+    ]
+    best = _answer(settings, rows, sweep.max_oom_per_month)
+    findings = Findings(source.name, demand, runs, outcomes, rows)
+    write_out(format_findings(findings, answer.format, best), answer.output)
+    return 0
+
+
+def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[Setting]]:
+    """Who is to be replayed, and the settings of a sweep if it is one."""
+    if replay.jobs is not None and replay.jobs < 1:
+        raise UsageError(f"--jobs must be at least 1, not {replay.jobs}")
+    settings = _check_settings(sweep)
+    names = replay.policy
+    contenders = _swept(settings, names) if settings else _compared(names or _USUAL)
+    usual = "over-strict" if replay.trace else "as-is"
+    scenarios = [_find_scenario(name) for name in replay.scenario or (usual,)]
+    if settings and len(scenarios) > 1:
+        raise UsageError("a sweep has one --scenario")
+    return [Run(each, start) for start in scenarios for each in contenders], settings
+
+
+def _check_settings(flags: SweepFlags) -> list[Setting]:
+    """All settings of the sweep, if there is one."""
+    try:
+        settings = flags.settings()
+        for setting in settings:
+            governed(setting, TEMPLATE)
+    except OverflowError as error:
+        raise UsageError("--half-life-hours: no half-life may be that long") from error
+    except SettingsError as error:
+        raise UsageError(f"no such setting: {error}") from error
+    if flags.sweep and not settings:
+        raise UsageError("a sweep needs a --percentile, a --margin and a --half-life-hours")
+    return settings
+
+
+def _swept(settings: Sequence[Setting], policy: Sequence[str]) -> list[Contender]:
+    """One autoscaler under each of the settings."""
+    named = _compared(policy)
+    autoscalers = [each.autoscaler for each in named if isinstance(each, Governed)]
+    if len(named) > 1 or len(named) != len(autoscalers):
+        raise UsageError("a sweep takes one autoscaler as its --policy")
+    autoscaler = autoscalers[0] if autoscalers else TEMPLATE
+    return [governed(setting, autoscaler) for setting in settings]
+
+
+def _answer(
+    settings: Sequence[Setting], rows: Sequence[Row], most_risk: float
+) -> SweepAnswer | None:
+    totals = [row.scores for row in rows if not row.workload]
+    if not settings:
+        return None
+    points = [Point(setting, scores) for setting, scores in zip(settings, totals, strict=True)]
+    return SweepAnswer(points, most_risk)
+
+
+def _compared(names: Sequence[str]) -> list[Contender]:
+    return [each for name in names for each in _find_contenders(name)]
+
+
+def _check_sizes(demand: Demand, *, is_asked_for: bool) -> None:
+    """Tell of whom it is not known what they request today; refuse what cannot be had at all."""
+    unknown = np.flatnonzero(np.isnan(demand.sizes).any(axis=(0, 1)))
+    if is_asked_for and len(unknown) == len(demand):
+        raise UsageError("as-is needs requests, and none are known: choose another --scenario")
+    if len(unknown):
+        names = ", ".join(demand.workloads[place] for place in unknown.tolist())
+        sys.stderr.write(f"note: these begin over-strict, as their requests are unknown: {names}\n")
+
+
+def _find_scenario(name: str) -> Scenario:
+    if name not in SCENARIOS:
+        raise UsageError(f"no scenario is called {name!r}: try {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]
+
+
+def _find_contenders(name: str) -> list[Contender]:
+    """The policy that is built in under a name, or those in the file of that name."""
+    if name in BUILT_IN:
+        return [BUILT_IN[name]]
+    if not Path(name).exists():
+        raise UsageError(f"no policy and no file is called {name!r}: try {', '.join(BUILT_IN)}")
+    manifests = read_autoscalers(name)
+    if not manifests:
+        raise UsageError(f"{name} holds no VerticalPodAutoscaler")
+    for judgement in judge(manifests, gates=FeatureGates(), allow_overlapping=True):
+        if judgement.errors:
+            raise UsageError(f"{name}: {judgement.name}: {judgement.errors[0]}")
+    autoscalers = [decode_autoscaler(json.dumps(manifest).encode()) for manifest in manifests]
+    return [Governed(autoscaler.name, autoscaler) for autoscaler in autoscalers]
+
+
+def _tell_flaws(flaws: Flaws) -> None:
+    """Whoever believes the figures must know what they are made of."""
+    for line in flaws.lines():
+        sys.stderr.write(f"note: {line}\n")
+
+
+def _rows(run: Run, tally: Tally, demand: Demand, *, per_workload: bool) -> Iterator[Row]:
+    intervals = bootstrap(tally, _SEED) if tally.workloads >= _FEW else {}
+    yield Row(run.scenario.name, run.contender.name, score(tally), intervals)
+    for place, workload in enumerate(demand.workloads if per_workload else ()):
+        alone = score(tally, np.array([place]))
+        yield Row(run.scenario.name, run.contender.name, alone, {}, workload)
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuse a place that does not exist before hours of work, not after."""
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"cannot write {output}: there is no folder {output.parent}")
+
+
+def _tell(share: float) -> None:
+    full = int(share * _BAR)
+    sys.stderr.write(f"\r[{'#' * full}{' ' * (_BAR - full)}] {share:4.0%} replayed")
+    sys.stderr.write("\n" if share >= 1 else "")
+    sys.stderr.flush()

@@ -1,0 +1,57 @@
+"""Who replays for `trimtab backtest`: processes of this machine, or an existing Dask cluster."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Final, Protocol, Self, cast
+
+from trimtab.backtest.runs import Crew
+from trimtab.cli.errors import FailedError, UsageError
+
+_PATIENCE_SECONDS: Final = 10
+
+
+class _Client(Protocol):
+    """What is needed of a client of Dask."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def ncores(self) -> dict[str, int]: ...
+
+    def get_executor(self) -> Executor: ...
+
+
+class _Connect(Protocol):
+    def __call__(self, address: str, *, timeout: int) -> _Client: ...
+
+
+class _Distributed(Protocol):
+    """What is needed of `dask.distributed`, which is an extra."""
+
+    Client: _Connect
+
+
+@contextmanager
+def hired(jobs: int | None, scheduler: str) -> Iterator[Crew]:
+    """As many processes as are asked for, or as there are cores, here or there."""
+    if not scheduler:
+        yield Crew(jobs or os.cpu_count() or 1)
+        return
+    try:
+        distributed = cast("_Distributed", import_module("distributed"))
+    except ImportError as error:
+        raise UsageError("--scheduler needs the extra: pip install 'trimtab[dask]'") from error
+    try:
+        client = distributed.Client(scheduler, timeout=_PATIENCE_SECONDS)
+    except (OSError, ValueError) as error:
+        raise FailedError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+    with client:
+        cores = sum(client.ncores().values())
+        if not cores:
+            raise FailedError(f"the Dask cluster at {scheduler} has no workers")
+        with client.get_executor() as pool:
+            yield Crew(jobs or cores, pool)

@@ -1,0 +1,87 @@
+"""The flags of `trimtab backtest`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimtab.backtest.sweep import Grid, Setting
+from trimtab.cli.backtest.output import Format
+from trimtab.cli.flags.types import Count, Number, Numbers, Whole, flag_group
+from trimtab.core.model.records import dataclass
+
+
+@flag_group("What is replayed", order=1)
+@dataclass(frozen=True, slots=True)
+class ReplayFlags:
+    """Whose usage is replayed under which policies."""
+
+    trace: str = ""
+    """A file of recorded usage: CSV, gzipped if its name says so, or Parquet. Or a --namespace."""
+    policy: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, trimtab,
+    static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is named:
+    today, original, trimtab and clairvoyant-daily. A sweep takes one file, or none."""
+    scenario: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """With what requests it begins: as-is (those of today), over-strict, over-loose, under-strict,
+    under-loose or under-strict-cpucap. Repeat it; a sweep takes one. If none is named: as-is for
+    a --namespace, over-strict for a file."""
+    jobs: Count = None
+    """How many processes; as many as there are cores if not given."""
+    scheduler: str = ""
+    """The address of a Dask scheduler, whose workers replay instead; trimtab must be there."""
+
+
+@flag_group("From a cluster", order=4)
+@dataclass(frozen=True, slots=True)
+class PastFlags:
+    """Whose usage is read from where metrics are kept, instead of from a file."""
+
+    namespace: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """Replay the workloads of a namespace, as --prometheus-address remembers them. Repeat it."""
+    selector: str = ""
+    """Only workloads that have pods with these labels in the cluster now."""
+    kubeconfig: str = ""
+    """The file that says where the cluster is, unless kubectl's does; for --selector and as-is."""
+    days: Whole = 14
+    """How many days are replayed."""
+    step_minutes: Whole = 5
+    """How far values are apart."""
+
+
+@flag_group("How it is told", order=2)
+@dataclass(frozen=True, slots=True)
+class AnswerFlags:
+    """How the answer is written."""
+
+    format: Format = Format.TABLE
+    """How the answer is written; html is one file with charts, readable offline."""
+    output: Path | None = None
+    """A file to write it to."""
+    per_workload: Annotated[bool, Parameter(negative="")] = False
+    """A row for each workload, too."""
+    quiet: Annotated[bool, Parameter(negative="")] = False
+    """Tell no progress."""
+
+
+@flag_group("Sweep", order=3)
+@dataclass(frozen=True, slots=True)
+class SweepFlags:
+    """What settings of the recommender are tried."""
+
+    sweep: Annotated[bool, Parameter(negative="")] = False
+    """Try settings of the recommender in all combinations, and name the cheapest that is safe."""
+    percentile: Numbers = Grid().percentiles
+    """Percentiles of usage that targets are made from, between 0 and 1. Repeat it."""
+    margin: Numbers = Grid().margins
+    """What is added to every estimate, as a part of it. Repeat it."""
+    half_life_hours: Numbers = (12, 24, 72)
+    """After so many hours a sample counts half. Repeat it."""
+    max_oom_per_month: Number = 0.1
+    """How often a workload may be killed for want of memory: the cheapest setting is named."""
+
+    def settings(self) -> list[Setting]:
+        """Everything that is to be tried."""
+        half_lives = tuple(timedelta(hours=hours) for hours in self.half_life_hours)
+        return list(Grid(self.percentile, self.margin, half_lives)) if self.sweep else []

@@ -1,0 +1,183 @@
+"""Where `trimtab backtest` finds usage: in a file, or in what Prometheus remembers of a cluster."""
+
+import asyncio
+import csv
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Final, Protocol, TextIO, cast
+
+from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import decode_list
+from trimtab.backtest.demand import Demand, DemandError, Flaws, gather
+from trimtab.backtest.recordings import parse_samples, read_past, recordings_of
+from trimtab.cli.backtest.flags import PastFlags
+from trimtab.cli.errors import FailedError, UsageError
+from trimtab.cli.flags.common import ClusterFlags, LogFlags
+from trimtab.cli.flags.recommender import PrometheusFlags
+from trimtab.cli.runtime import logs
+from trimtab.cli.runtime.cluster_connection import connected
+from trimtab.cli.runtime.cluster_problems import explain_problem
+from trimtab.cli.runtime.history_source import PastOrder, order_prometheus
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.http import paths
+from trimtab.core.model.pods import Pod
+from trimtab.core.model.records import dataclass
+from trimtab.core.usage.history_samples import plan_shards
+from trimtab.simulation.load.traces import Recording, TraceError, open_lines, parse_recordings
+
+_REMEDY: Final = (
+    "name Prometheus by --prometheus-address, from outside the cluster that of a kubectl"
+    " port-forward: http://localhost:9090"
+)
+_MOST_DAYS: Final = 10 * 365
+_DAY_MINUTES: Final = 24 * 60
+_MOST_MOMENTS: Final = 2000
+"""So many are asked for at once; an answer that is still too large is asked for in parts."""
+_VALUES: Final = "values"
+"""The column by which a file of whole series is known."""
+
+
+class _Frame(Protocol):
+    def write_csv(self) -> str: ...
+
+
+class _Polars(Protocol):
+    """What is needed of polars, which is an extra."""
+
+    def read_parquet(self, source: Path) -> _Frame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What there is to replay."""
+
+    name: str
+    """Where it comes from, for people."""
+    demand: Demand
+    flaws: Flaws
+
+
+def read_file(name: str) -> Source:
+    """The usage in a file; a UsageError if there is none."""
+    try:
+        with _open(Path(name)) as lines:
+            recordings, flaws = _parse(lines)
+        return Source(name, gather(recordings), flaws)
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is no recorded usage: no UTF-8 text") from error
+    except (TraceError, DemandError, csv.Error) as error:
+        raise UsageError(f"{name} is no recorded usage: {error}") from error
+
+
+def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: bool) -> Source:
+    """The usage of workloads in namespaces; a FailedError if it cannot be had."""
+    if flags.days < 1 or flags.step_minutes < 1:
+        raise UsageError("--days and --step-minutes must be at least 1")
+    if flags.days > _MOST_DAYS or flags.step_minutes > _DAY_MINUTES:
+        raise UsageError(
+            f"--days must be at most {_MOST_DAYS}, and --step-minutes at most {_DAY_MINUTES}"
+        )
+    logs.set_up(LogFlags(v=0))
+    try:
+        recordings, flaws = asyncio.run(
+            _read_namespaces(flags, order_prometheus(prometheus, os.environ), asks_sizes=asks_sizes)
+        )
+    except ClusterError as error:
+        raise FailedError(f"{error}; {_REMEDY}") from error
+    name = f"{', '.join(flags.namespace)} at {prometheus.prometheus_address}"
+    if not recordings:
+        told = "; ".join(flaws.lines()) or "no usage is remembered"
+        raise FailedError(f"nothing to replay of {name}: {told}")
+    return Source(name, gather(recordings), flaws)
+
+
+def _open(path: Path) -> TextIO:
+    return StringIO(_read_parquet(path)) if path.suffix == ".parquet" else open_lines(path)
+
+
+def _read_parquet(path: Path) -> str:
+    """The table in a file of Parquet, as CSV."""
+    try:
+        polars = cast("_Polars", import_module("polars"))
+    except ImportError as error:
+        raise UsageError("Parquet needs the extra: pip install 'trimtab[parquet]'") from error
+    path.stat()  # Tells of a file that is not there as all others are told of.
+    try:
+        return polars.read_parquet(path).write_csv()
+    except Exception as error:
+        # Those of polars have no base in common with any that we know without it.
+        raise TraceError(f"no Parquet: {error}") from error
+
+
+def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:
+    head = lines.readline()
+    lines.seek(0)
+    if _VALUES in next(csv.reader([head]), []):
+        return parse_recordings(lines), Flaws()
+    return parse_samples(lines)
+
+
+async def _read_namespaces(
+    flags: PastFlags, order: PastOrder, *, asks_sizes: bool
+) -> tuple[list[Recording], Flaws]:
+    clock = RealClock()
+    pods = await _find_pods(flags, clock) if flags.selector or asks_sizes else {}
+    recordings: list[Recording] = []
+    flaws = Flaws()
+    async with order.source(clock, lambda _: None) as source:
+        for namespace in flags.namespace:
+            sys.stderr.write(f"reading {flags.days} days of {namespace}\n")
+            shards = plan_shards(
+                namespace,
+                end=clock.now(),
+                length=timedelta(days=flags.days),
+                step=timedelta(minutes=flags.step_minutes),
+                most_moments=_MOST_MOMENTS,
+            )
+            past = await read_past(source, shards)
+            found, flaw = recordings_of(
+                past, pods.get(namespace, ()), only_live=bool(flags.selector)
+            )
+            recordings += found
+            flaws += flaw
+    return recordings, flaws
+
+
+async def _find_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[Pod]]:
+    """The pods of now; who only wants to know their sizes can do without."""
+    try:
+        return await _list_pods(flags, clock)
+    except (ClusterError, FailedError) as error:
+        problem = str(error)
+        if isinstance(error, ClusterError):
+            problem = explain_problem(error, "the address in the kubeconfig")
+        if flags.selector:
+            raise FailedError(problem) from error
+        sys.stderr.write(f"note: what is requested today cannot be read: {problem}\n")
+        return {}
+
+
+async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[Pod]]:
+    """The pods that the selector picks now, by namespace."""
+    cluster = ClusterFlags(kubeconfig=flags.kubeconfig)
+    parameters = {"labelSelector": flags.selector} if flags.selector else {}
+    async with connected(cluster, clock, os.environ) as client:
+        bodies = {
+            namespace: await client.fetch(paths.pods(namespace), parameters)
+            for namespace in flags.namespace
+        }
+    try:
+        return {
+            namespace: decode_list(body, decode_pod).items for namespace, body in bodies.items()
+        }
+    except DecodeError as error:
+        raise FailedError(f"the cluster's pods cannot be read: {error}") from error

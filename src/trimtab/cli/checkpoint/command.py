@@ -1,0 +1,164 @@
+"""`trimtab checkpoint inspect` and `export`: look into what recommenders remember, take it out."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, assert_never
+
+import msgspec
+from cyclopts import Parameter
+
+from trimtab import __version__
+from trimtab.api.crds.schema import JSON
+from trimtab.api.kinds.checkpoint_files import make_file
+from trimtab.api.kinds.checkpoints import decode_checkpoint
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cli.checkpoint import text as words
+from trimtab.cli.checkpoint.text import Inspected
+from trimtab.cli.commands.read_cluster import ViewFlags, Visit, say, visit
+from trimtab.cli.errors import FailedError
+from trimtab.cli.output.empty_results import require_namespace, tell_absence
+from trimtab.cli.output.files import write_out
+from trimtab.cluster.http import paths
+from trimtab.cluster.live.checkpoints import decode_document, list_checkpoints
+from trimtab.cluster.live.diagnosis import list_all
+from trimtab.core.histogram.checkpoint import CheckpointError
+from trimtab.core.histogram.checkpoint_summary import summarize
+from trimtab.core.model.autoscalers import AutoscalerName
+
+_VIEW: Final = ViewFlags()
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class FileFormat(StrEnum):
+    """How a file is written."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def inspect(
+    *names: str,
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    buckets: Annotated[bool, Parameter(negative="")] = False,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """What checkpoints hold: 0; 1 if one that was named is not there.
+
+    Args:
+        names: The autoscalers, or the checkpoints, to show; all of them if none is named.
+        output: How it is written.
+        buckets: Show every bucket of the histograms below the table, too.
+        view: Which cluster is looked at.
+    """
+    found, namespace, now = visit(view, _inspect_all)
+    chosen = [one for one in found if not names or {one.name, one.autoscaler} & set(names)]
+    missing = sorted(set(names) - {name for one in chosen for name in (one.name, one.autoscaler)})
+    if chosen:
+        sys.stdout.write(_format(chosen, output, now, shows_namespace=view.all_namespaces))
+    if buckets and output is Format.TABLE:
+        sys.stdout.write(words.to_buckets(chosen))
+    for name in missing:
+        say(f"trimtab: there is no checkpoint of {name}")
+    if not found and not missing:
+        say(f"trimtab: {tell_absence('checkpoints', namespace)}")
+    return int(bool(missing))
+
+
+def export(
+    *names: str,
+    output: Annotated[FileFormat, Parameter(name=["--output", "-o"])] = FileFormat.YAML,
+    file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """The checkpoints as a file that import and kubectl can read: 0; 1 if there are none.
+
+    Args:
+        names: The autoscalers whose checkpoints are wanted; those of all if none is named.
+        output: How it is written.
+        file: Where to write it; to the standard output if not given.
+        view: Which cluster is looked at.
+    """
+    found, visited, now = visit(view, _fetch_all)
+    chosen = [one for one in found if not names or _owner(one) in names]
+    missing = sorted(set(names) - {_owner(one) for one in chosen})
+    if missing:
+        raise FailedError(f"there is no checkpoint of {', '.join(missing)}; nothing was written")
+    if not chosen:
+        raise FailedError(tell_absence("checkpoints", visited.namespace))
+    document = make_file(chosen, server=visited.connection.server, at=now, version=__version__)
+    write_out(
+        words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file
+    )
+    say(f"trimtab: {words.count(len(chosen))} exported")
+    return 0
+
+
+async def _fetch_all(visited: Visit) -> tuple[list[dict[str, JSON]], Visit, datetime]:
+    """All checkpoints as they are, where, and when."""
+    return await _list(visited), visited, visited.clock.now()
+
+
+async def _inspect_all(visited: Visit) -> tuple[list[Inspected], str, datetime]:
+    client, namespace = visited.client, visited.namespace
+    documents = await _list(visited)
+    autoscalers = await list_all(client, paths.autoscalers(namespace), decode_document)
+    names = {AutoscalerName(*_names(one)) for one in autoscalers}
+    return [_inspect(one, names) for one in documents], namespace, visited.clock.now()
+
+
+async def _list(visited: Visit) -> list[dict[str, JSON]]:
+    """All checkpoints; a FailedError if there is no such namespace."""
+    found = await list_checkpoints(visited.client, visited.namespace)
+    if not found:
+        await require_namespace(visited.client, visited.namespace)
+    return found
+
+
+def _inspect(document: dict[str, JSON], autoscalers: set[AutoscalerName]) -> Inspected:
+    namespace, name = _names(document)
+    try:
+        found = decode_checkpoint(msgspec.json.encode(document))
+    except DecodeError as error:
+        return Inspected(namespace, name, _owner(document), "", str(error))
+    owner = AutoscalerName(namespace, found.autoscaler_name)
+    is_orphaned = owner not in autoscalers
+    place = (namespace, name, found.autoscaler_name, found.container_name)
+    try:
+        return Inspected(*place, summarize(found.aggregate), is_orphaned)
+    except CheckpointError as error:
+        return Inspected(*place, str(error), is_orphaned)
+
+
+def _format(
+    found: Sequence[Inspected], output: Format, now: datetime, *, shows_namespace: bool
+) -> str:
+    match output:
+        case Format.TABLE:
+            return words.to_table(found, now, shows_namespace=shows_namespace)
+        case Format.JSON:
+            return words.to_json(words.to_records(found))
+        case Format.YAML:
+            return words.to_yaml(words.to_records(found))
+        case _:
+            assert_never(output)
+
+
+def _names(document: dict[str, JSON]) -> tuple[str, str]:
+    metadata = document.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("namespace", "")), str(known.get("name", ""))
+
+
+def _owner(document: dict[str, JSON]) -> str:
+    spec = document.get("spec")
+    return str(spec.get("vpaObjectName", "")) if isinstance(spec, dict) else ""

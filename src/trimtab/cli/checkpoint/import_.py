@@ -1,0 +1,156 @@
+"""`trimtab checkpoint import`: checkpoints from files, all of them or none."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from trimtab.api.kinds.checkpoint_files import (
+    Flaw,
+    Manifest,
+    list_documents,
+    namespace_of,
+    read_manifest,
+)
+from trimtab.cli.checkpoint import text as words
+from trimtab.cli.commands.read_cluster import Visit, WayFlags, say, visit
+from trimtab.cli.errors import FailedError, UsageError
+from trimtab.cli.output.files import InputFile, read_documents, refuse_flags
+from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.http import paths
+from trimtab.cluster.live import checkpoints as transfer
+from trimtab.cluster.live.diagnosis import fetch_installed, fetch_leases
+from trimtab.core.diagnosis.components import LEASES, Component
+
+_WAY: Final = WayFlags()
+_FLAGS: Final = ("--dry-run", "--overwrite", "--namespace-map", "--kubeconfig", "--context")
+_FRESH: Final = timedelta(minutes=1)
+
+
+def import_files(
+    *files: InputFile,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    namespace_map: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    way: WayFlags = _WAY,
+) -> int:
+    """Checkpoints from files are stored, all or none: 0; 1 if any cannot be.
+
+    Args:
+        files: What export has written, or kubectl get of the original's; - is the standard input.
+        dry_run: Let the API server check everything, and store nothing.
+        overwrite: Replace checkpoints that are there already.
+        namespace_map: Store those of one namespace in another: old=new. Repeat it.
+        way: Which cluster they are for; namespaces stand in the files.
+    """
+    if not files:
+        raise UsageError("import needs at least one file, or - for the standard input")
+    refuse_flags(files, _FLAGS)
+    manifests = _read(files, _parse_map(namespace_map))
+    visit(
+        way.everywhere(),
+        lambda visited: _store(visited, manifests, overwrite=overwrite, is_trial=dry_run),
+    )
+    done = "can be imported; nothing was stored" if dry_run else "imported"
+    sys.stdout.write(f"{words.count(len(manifests))} {done}\n")
+    return 0
+
+
+def _parse_map(pairs: Sequence[str]) -> dict[str, str]:
+    parted = [pair.partition("=") for pair in pairs]
+    for pair, (old, equals, new) in zip(pairs, parted, strict=True):
+        if not (old and equals and new):
+            raise UsageError(f"--namespace-map: {pair!r} is not old=new")
+    return {old: new for old, _, new in parted}
+
+
+def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]:
+    """All checkpoints of all files, if every one of them is sound."""
+    documents = [
+        (f"{file}: {where}", document)
+        for file in files
+        for each in read_documents(file)
+        for where, document in list_documents(each)
+    ]
+    found = [read_manifest(where, document, namespaces) for where, document in documents]
+    manifests = [one for one in found if isinstance(one, Manifest)]
+    flaws = [str(one) for one in found if isinstance(one, Flaw)]
+    counts = Counter(one.place for one in manifests)
+    flaws += [
+        f"{'/'.join(place)}: given {count} times" for place, count in counts.items() if count > 1
+    ]
+    # A misspelt name would let them go where they were before.
+    idle = namespaces.keys() - {namespace_of(document) for _, document in documents}
+    flaws += [f"--namespace-map: nothing is in the namespace {name}" for name in sorted(idle)]
+    _refuse(flaws)
+    if not manifests:
+        raise FailedError(f"there are no checkpoints in {', '.join(files)}")
+    return manifests
+
+
+def _refuse(flaws: Sequence[str]) -> None:
+    """Tell all that is wrong, a line each, and go no further."""
+    if not flaws:
+        return
+    for flaw in flaws:
+        say(f"trimtab: {flaw}")
+    number = f"{len(flaws)} flaw" + "s" * (len(flaws) != 1)
+    raise FailedError(f"nothing was imported: {number}, told above")
+
+
+async def _store(
+    visited: Visit, manifests: Sequence[Manifest], *, overwrite: bool, is_trial: bool
+) -> None:
+    client = visited.client
+    places = [one.checkpoint.namespace for one in manifests]
+    missing = await transfer.find_missing_namespaces(client, places)
+    _refuse([f"there is no namespace {name}; --namespace-map {name}=NEW" for name in missing])
+    existing = await transfer.find_existing(client, manifests)
+    if not overwrite:
+        _refuse([f"{'/'.join(place)}: it exists; --overwrite" for place in sorted(existing)])
+    for text in (*await _find_orphans(visited, manifests), *await _find_recommenders(visited)):
+        say(f"trimtab: warning: {text}")
+    await transfer.write_all(client, manifests, existing, is_trial=is_trial)
+
+
+async def _find_orphans(visited: Visit, manifests: Sequence[Manifest]) -> list[str]:
+    """What is to be said of checkpoints whose autoscaler is not there."""
+    owners = {(one.checkpoint.namespace, one.checkpoint.autoscaler_name) for one in manifests}
+    told = []
+    for namespace, name in sorted(owners):
+        try:
+            await visited.client.fetch(paths.item(paths.autoscalers(namespace), name))
+        except NotFoundError:
+            told.append(
+                f"there is no autoscaler {namespace}/{name}; recommenders remove checkpoints of "
+                "autoscalers that are not there"
+            )
+    return told
+
+
+async def _find_recommenders(visited: Visit) -> list[str]:
+    """What is to be said of recommenders that run now, as far as they can be seen."""
+    remedy = "it will overwrite what is imported with what it knows; stop it first"
+    told: list[str] = []
+    with suppress(ClusterError):
+        told += [
+            f"the recommender {one.place} runs: {remedy}: "
+            f"kubectl -n {one.namespace} scale deployment {one.name} --replicas=0"
+            for one in await fetch_installed(visited.client, "")
+            if one.component is Component.RECOMMENDER and one.ready
+        ]
+    with suppress(ClusterError):
+        now = visited.clock.now()
+        told += [
+            f"a recommender holds the lease {one.place}: {remedy}"
+            for one in await fetch_leases(visited.client, "")
+            if one.name == LEASES[Component.RECOMMENDER]
+            and one.holder
+            and one.renewed_at is not None
+            and now - one.renewed_at < _FRESH
+        ]
+    return told

@@ -1,0 +1,172 @@
+"""Checkpoints as people and programs read them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import yaml
+
+from trimtab.api.crds.schema import JSON
+from trimtab.api.wire.times import format_time
+from trimtab.cli.output.columns import disarm, lay_out, screen_width
+from trimtab.core.histogram.checkpoint_summary import HistogramSummary, Summary
+from trimtab.core.model.durations import brief
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource
+
+_MIB: Final = 1024**2
+_TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
+_BAR: Final = 30
+_SHOWN: Final = (0.5, 0.9, 0.99)
+"""The percentiles of a table; programs are told more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """One checkpoint, and what is to be said of it."""
+
+    namespace: str
+    name: str
+    autoscaler: str
+    container: str
+    content: Summary | str
+    """What it holds, or why it cannot be loaded."""
+    is_orphaned: bool = False
+    """Whether its autoscaler is gone."""
+
+    @property
+    def state(self) -> str:
+        """One word for what is wrong with it."""
+        if isinstance(self.content, str):
+            return "damaged"
+        if self.is_orphaned:
+            return "orphaned"
+        return "empty" if self.content.is_empty else "ok"
+
+
+def to_table(found: Sequence[Inspected], now: datetime, *, shows_namespace: bool) -> str:
+    """A line for each checkpoint and resource, then what is wrong with those that are damaged."""
+    first = 0 if shows_namespace else 1
+    header = ("NAMESPACE", "AUTOSCALER", "CONTAINER", "STATE", "AGE", "SAMPLES", "SPAN", "")
+    rows = [[*header, *(f"P{one * 100:g}" for one in _SHOWN)]]
+    rows += [row for one in found for row in _rows(one, now)]
+    names = range(3 - first)
+    lines = lay_out([row[first:] for row in rows], names=names, width=screen_width())
+    flaws = [
+        disarm(f"{one.namespace}/{one.name}: {one.content}")
+        for one in found
+        if isinstance(one.content, str)
+    ]
+    return "\n".join([*lines, *flaws]) + "\n"
+
+
+def _rows(one: Inspected, now: datetime) -> Iterator[list[str]]:
+    lead = [one.namespace, one.autoscaler, one.container, one.state]
+    content = one.content
+    if isinstance(content, str):
+        yield [*lead, *["-"] * (4 + len(_SHOWN))]
+        return
+    lead += [_age(content.written_at, now), str(content.samples), _length(content)]
+    for resource in BOTH:
+        yield [*lead, _TITLES[resource], *_percentiles(content.histograms[resource], resource)]
+        lead = [""] * len(lead)
+
+
+def _percentiles(histogram: HistogramSummary, resource: Resource) -> list[str]:
+    amounts = histogram.percentiles
+    return [show(resource, amounts[one]) if one in amounts else "-" for one in _SHOWN]
+
+
+def show(resource: Resource, amount: float) -> str:
+    """Cores or bytes as people compare them."""
+    if resource is Resource.CPU:
+        return f"{amount * 1000:.0f}m"
+    return f"{-(-int(amount) // _MIB)}Mi"
+
+
+def _age(moment: datetime | None, now: datetime) -> str:
+    return "-" if moment is None else brief(now - moment)
+
+
+def _length(content: Summary) -> str:
+    first, last = content.first_sample, content.last_sample
+    return "-" if first is None or last is None else brief(last - first)
+
+
+def to_buckets(found: Sequence[Inspected]) -> str:
+    """The buckets of each checkpoint, with a bar for the weight of each."""
+    return "\n".join(disarm(line) for one in found for line in _bucket_lines(one)) + "\n"
+
+
+def _bucket_lines(one: Inspected) -> Iterator[str]:
+    if isinstance(one.content, str):
+        return
+    for resource in BOTH:
+        histogram = one.content.histograms[resource]
+        weight = f"{histogram.total_weight:.6g}"
+        yield ""
+        yield f"{one.namespace}/{one.name} {_TITLES[resource]}, total weight {weight}"
+        for bucket in histogram.buckets:
+            place = f"{show(resource, bucket.start):>8} - {show(resource, bucket.end):<8}"
+            yield f"{place}{bucket.share:7.2%} {'#' * round(bucket.share * _BAR)}".rstrip()
+
+
+def to_records(found: Sequence[Inspected]) -> list[JSON]:
+    """Everything, for programs."""
+    return [_record(one) for one in found]
+
+
+def _record(one: Inspected) -> dict[str, JSON]:
+    known: dict[str, JSON] = {
+        "namespace": one.namespace,
+        "name": one.name,
+        "autoscaler": one.autoscaler,
+        "container": one.container,
+        "state": one.state,
+    }
+    content = one.content
+    if isinstance(content, str):
+        return {**known, "problem": content}
+    return {
+        **known,
+        "version": content.version,
+        "writtenAt": _time(content.written_at),
+        "firstSample": _time(content.first_sample),
+        "lastSample": _time(content.last_sample),
+        "samples": content.samples,
+        "histograms": {
+            resource.value: _histogram(content.histograms[resource]) for resource in BOTH
+        },
+    }
+
+
+def _histogram(one: HistogramSummary) -> dict[str, JSON]:
+    buckets: list[JSON] = [
+        {"start": each.start, "end": each.end, "share": each.share} for each in one.buckets
+    ]
+    return {
+        "totalWeight": one.total_weight,
+        "referenceTime": _time(one.reference_time),
+        "percentiles": {f"{key:g}": value for key, value in one.percentiles.items()},
+        "buckets": buckets,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)
+
+
+def count(number: int) -> str:
+    """So many checkpoints."""
+    return f"{number} checkpoint" if number == 1 else f"{number} checkpoints"
+
+
+def to_json(document: JSON) -> str:
+    """The document as JSON."""
+    return json.dumps(document, indent=2) + "\n"
+
+
+def to_yaml(document: JSON) -> str:
+    """The document as YAML."""
+    return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)

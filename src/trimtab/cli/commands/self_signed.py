@@ -1,0 +1,28 @@
+"""Write a certificate that no authority has signed, and its key: `python -m` this module.
+
+Callers of metrics and pages encrypt with it; they cannot tell by it whom they talk to.
+"""
+
+import socket
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from trimtab.admission.webhook.certificates import make_authority, make_certificate
+
+_LIFE: Final = timedelta(days=3650)
+"""Longer than any process runs."""
+
+
+def main() -> int:
+    """Write both as PEM, with an empty line between them."""
+    now = datetime.now(UTC)
+    authority, signing_key = make_authority(now, _LIFE)
+    hosts = frozenset({socket.gethostname() or "localhost", "localhost"})
+    made = make_certificate(authority, signing_key, hosts, now, _LIFE)
+    sys.stdout.write(f"{made.certificate.strip()}\n\n{made.key.strip()}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,97 @@
+"""`trimtab simulate`: bad days for the real components, in a simulated cluster, from a seed."""
+
+import gc
+import os
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags.types import Count, Whole
+from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
+from trimtab.simulation.components import ORIGINAL_RULES, REAL
+from trimtab.simulation.run import Report, Summary, describe_run, run_many, run_seed
+from trimtab.simulation.scenarios import Size
+
+
+class RuleBook(StrEnum):
+    """By whose rules components act."""
+
+    TRIMTAB = "trimtab"
+    ORIGINAL = "original"
+
+
+_MOST_HOURS: Final = 10 * 365 * 24
+_STACKS: Final = {RuleBook.TRIMTAB: REAL, RuleBook.ORIGINAL: ORIGINAL_RULES}
+
+
+def simulate(
+    *,
+    seed: Whole = 1,
+    seeds: Whole = 1,
+    hours: Count = None,
+    jobs: Count = None,
+    rules: RuleBook = RuleBook.TRIMTAB,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Whether the components did nothing wrong: 0 if so, else 1, with what they did.
+
+    Args:
+        seed: The first seed. One seed is one run, on any machine.
+        seeds: How many seeds to run, one after the other from the first.
+        hours: How many simulated hours faults come and go; drawn from the seed if not given.
+        jobs: How many runs at a time; as many as there are cores if not given.
+        rules: By whose rules the components act. The original's, as far as settings can say them,
+            lack our guards: what they let happen is told as rules that were broken.
+        quiet: Tell no progress.
+    """
+    _check(seeds=seeds, hours=hours, jobs=jobs)
+    size = Size() if hours is None else Size(disturbed_hours=(hours, hours))
+    stack = _STACKS[rules]
+    run = partial(_run, size=size, rules=rules)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    if seeds == 1:
+        sys.stdout.write("\n".join(describe_run(seed, size, stack)) + "\n")
+        sys.stdout.flush()
+        report = run(seed)
+        sys.stdout.write("\n".join(report.lines()) + "\n")
+        return int(bool(report.violations))
+    reports = run_many(run, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1))
+    summary = tell_reports(reports, seeds, is_quiet=quiet)
+    sys.stdout.write("\n".join(summary.lines()) + "\n")
+    return int(summary.failed > 0)
+
+
+def tell_reports(reports: Iterable[Report], total: int, *, is_quiet: bool) -> Summary:
+    """Tell of each run that failed as soon as it has; what all of them come to."""
+    summary = Summary()
+    for report in reports:
+        summary.add(report)
+        if report.violations:
+            lead = "" if is_quiet else "\r"
+            sys.stdout.write(lead + "\n".join(report.lines()) + "\n")
+            sys.stdout.flush()
+        if not is_quiet:
+            sys.stderr.write(f"\r{summary.runs} of {total} seeds, {summary.failed} failed")
+            sys.stderr.flush()
+    if not is_quiet:
+        sys.stderr.write("\n")
+    return summary
+
+
+def _run(seed: int, *, size: Size, rules: RuleBook) -> Report:
+    # A stack cannot be sent to another process, but its name can.
+    return run_seed(seed, size, _STACKS[rules])
+
+
+def _check(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} must be at least 1, not {value}")
+    hours = given.get("hours")
+    if hours is not None and hours > _MOST_HOURS:
+        raise UsageError(f"--hours must be at most {_MOST_HOURS}, not {hours}")

@@ -1,0 +1,355 @@
+"""`trimtab admission-controller`: wires admission to a real cluster, as its flags say."""
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from random import SystemRandom
+from typing import Final, NoReturn, TypeAlias
+
+import structlog
+from prometheus_client import REGISTRY
+from structlog.contextvars import bound_contextvars
+
+from trimtab.admission.admit import Admission
+from trimtab.admission.live_lookups import LiveLookups
+from trimtab.admission.logs import Teller
+from trimtab.admission.metrics import AdmissionCollector
+from trimtab.admission.overlap_guard import MAX_PATIENCE, Claims
+from trimtab.admission.reports import Tally
+from trimtab.admission.review import Reviewer
+from trimtab.admission.server import tls
+from trimtab.admission.server.handler import Answering
+from trimtab.admission.server.server import ServerLimits, WebhookServer
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.webhook.upkeep import UpkeepSettings
+from trimtab.cli.components.admission_webhook import (
+    Place,
+    Surroundings,
+    find_place,
+    list_advice,
+    surround,
+    to_upkeep_settings,
+)
+from trimtab.cli.errors import UsageError, quote
+from trimtab.cli.flags import start
+from trimtab.cli.flags.admission import AdmissionFlags, RegistrationFlags, TlsFlags, to_settings
+from trimtab.cli.flags.common import CommonFlags, LeaderlessFlags
+from trimtab.cli.flags.types import Unused
+from trimtab.cli.runtime import component, logs, process, workers
+from trimtab.cli.runtime import workers as listening
+from trimtab.cli.runtime.cluster_connection import connected
+from trimtab.cli.runtime.health import Heartbeat, ReadWatchdog, wait_for_flaws
+from trimtab.cli.runtime.process import GRACE, Duty
+from trimtab.cli.runtime.tracing import traced
+from trimtab.cli.runtime.workers import Crew
+from trimtab.cluster.auth.credentials import tell_flaw
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import tell
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.ports import Tracer
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.records import dataclass
+
+_COMMON: Final = LeaderlessFlags()
+_FLAGS: Final = AdmissionFlags()
+
+_FIRST_LOOKS: Final = timedelta(seconds=1)
+_LOOK_AGAIN: Final = timedelta(minutes=1)
+"""How often it is looked whether there are targets whose owners have to be asked for."""
+_REPORT_INTERVAL: Final = timedelta(seconds=1)
+
+_Order: TypeAlias = component.Order[AdmissionFlags, AdmissionSettings]
+
+_NAME: Final = "admission-controller"
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+def admit(
+    *,
+    unused: Unused = (),
+    flags: AdmissionFlags = _FLAGS,
+    common: LeaderlessFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    order = check(unused, flags, common.common)
+    # Before there are workers, which would outlive a refusal.
+    component.check_variables(common.common, flags)
+    with opened(order) as door:
+        crew = workers.hire(_count_workers(flags.care.workers) - 1)
+        if isinstance(crew, workers.Link):
+            logs.set_up(common.logs)
+            with bound_contextvars(component=_NAME):
+                return process.run(partial(_work, order, door, crew))
+        advice = list_advice(flags)
+        return component.run(order.order, make_part(order, door, crew), advice)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the API server comes in."""
+
+    context: ssl.SSLContext
+    listener: socket.socket
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionOrder:
+    """What a command line asks of the admission controller, checked."""
+
+    order: _Order
+    context: ssl.SSLContext
+    place: Place
+    upkeep: UpkeepSettings
+
+
+def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> AdmissionOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
+    make = partial(to_settings, common.cluster, flags, os.environ)
+    order = component.check(unused, common, flags, make)
+    context = _make_context(flags.tls)
+    _require_clients(context, flags.care.webhook_client_ca_file)
+    _check_address(flags.registration)
+    place = find_place(flags.tls, os.environ)
+    upkeep = start.make_settings(
+        lambda: to_upkeep_settings(common.cluster, flags, place),
+        start.list_changed(common, flags),
+    )
+    return AdmissionOrder(order, context, place, upkeep)
+
+
+@contextmanager
+def opened(order: AdmissionOrder) -> Iterator[Door]:
+    """The door at which the API server asks, for as long as the block lasts."""
+    flags = order.order.flags
+    with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
+        yield Door(order.context, listener)
+
+
+def make_part(order: AdmissionOrder, door: Door, crew: Crew) -> component.Part:
+    """The admission controller that is asked for, before there is a cluster."""
+    build = partial(_build, order, door, crew)
+    return component.Part(_NAME, _scope(order.order.settings), build)
+
+
+def _count_workers(asked: int) -> int:
+    if asked < 0:
+        raise UsageError(f"--workers: {asked} is less than none")
+    return workers.count_workers(asked)
+
+
+def _make_context(flags: TlsFlags) -> ssl.SSLContext:
+    try:
+        version = tls.parse_version(flags.min_tls_version)
+    except ValueError as error:
+        known = " or ".join(tls.TlsVersion)
+        text = flags.min_tls_version
+        raise UsageError(f"--min-tls-version: {text!r} is not {known}") from error
+    return tls.make_context(version, tls.parse_ciphers(flags.tls_ciphers))
+
+
+def _require_clients(context: ssl.SSLContext, authority: str) -> None:
+    if not authority:
+        return
+    try:
+        tls.require_clients(context, Path(authority))
+    except OSError as error:
+        problem = tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
+        raise UsageError(f"--webhook-client-ca-file: {authority}: {problem}") from error
+
+
+def _check_address(given: RegistrationFlags) -> None:
+    if given.register_by_url and not given.webhook_address.startswith("https://"):
+        address = quote(given.webhook_address)
+        raise UsageError(f"--webhook-address: {address} does not begin with https://")
+
+
+class _Process:
+    """The admission controller and what it needs around it."""
+
+    def __init__(
+        self,
+        order: _Order,
+        cluster: LiveCluster,
+        clock: RealClock,
+        around: Surroundings,
+        tracer: Tracer,
+        patience: timedelta,
+    ) -> None:
+        settings = order.settings
+        self.cluster = cluster
+        self._clock = clock
+        self._around = around
+        teller = Teller(time.perf_counter)
+        self._admission = Admission(cluster, settings, teller, time.perf_counter)
+        self._is_prepared = asyncio.Event()
+        lookups = LiveLookups(cluster.fetch_autoscaler, time.perf_counter)
+        self._claims = Claims(self._admission.index, lookups, time.perf_counter)
+        self.tally = Tally(pods=self._admission.counts)
+        self.answering = Answering(
+            Reviewer(self._admission, self._claims, settings, teller, around.probe),
+            self.tally,
+            time.perf_counter,
+            teller,
+            tracer,
+        )
+        limits = ServerLimits(patience=patience)
+        self.server = WebhookServer(
+            self.answering, time.perf_counter, limits, process.give_back_memory
+        )
+
+    async def act(self, door: Door, crew: Crew) -> None:
+        """Answer whoever asks, and let others know; with a crew that does the former."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(crew.listen())
+            group.create_task(self.answer(door))
+            group.create_task(self._promise())
+
+    async def answer(self, door: Door) -> None:
+        """Answer whoever asks, as soon as there is anything to answer from."""
+        certificates = self._around.certificates
+        await certificates.load_first(door.context)
+        await self.cluster.synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._admission.run())
+            group.create_task(self._claims.run())
+            group.create_task(self.server.sweep())
+            group.create_task(self._keep_prepared())
+            group.create_task(self.server.listen(door.listener, door.context))
+            _logger.info("listening", port=door.listener.getsockname()[1])
+            group.create_task(certificates.keep_fresh(door.context))
+
+    async def _promise(self) -> None:
+        """Renew the status lease, from the moment on that everything is known."""
+        await self._is_prepared.wait()
+        await self._around.lease.run()
+
+    async def _keep_prepared(self) -> NoReturn:
+        while True:
+            if self._admission.prepare():
+                self._is_prepared.set()
+            is_prepared = self._is_prepared.is_set()
+            await self._clock.sleep(_LOOK_AGAIN if is_prepared else _FIRST_LOOKS)
+
+    def list_problems(self) -> Iterable[Exception]:
+        """What keeps us from being asked, believed or tested."""
+        return self._around.list_problems()
+
+    def list_reasons(self) -> list[str]:
+        """Why nobody is answered."""
+        return [] if self.server.is_open else ["the webhook is not open"]
+
+    async def drain(self, crew: Crew | None = None) -> None:
+        """Answer what has begun to come, and nothing more."""
+        async with asyncio.TaskGroup() as group:
+            if crew is not None:
+                group.create_task(crew.end(GRACE))
+            if not await self.server.drain(GRACE):
+                _logger.warning("some requests were not answered in time")
+
+    async def finish(self) -> None:
+        """Nothing is to be saved."""
+
+
+def _scope(settings: AdmissionSettings) -> Scope:
+    return Scope(
+        settings.namespace,
+        pods=False,
+        checkpoints=False,
+        nodes=settings.caps_to_nodes,
+        optional_quotas=True,
+        horizontals=settings.hpa_conflict is HpaConflict.HOLD,
+    )
+
+
+def _make_process(
+    order: AdmissionOrder, cluster: LiveCluster, client: Client, clock: RealClock
+) -> _Process:
+    asked = order.order
+    around = surround(
+        asked.flags,
+        asked.settings,
+        order.upkeep,
+        order.place,
+        cluster=cluster,
+        client=client,
+        clock=clock,
+    )
+    # Half of the time is left for the answer itself.
+    half = timedelta(seconds=order.upkeep.registration.timeout_seconds) / 2
+    patience = min(MAX_PATIENCE, half)
+    return _Process(asked, cluster, clock, around, client.tracer, patience)
+
+
+def _build(
+    order: AdmissionOrder,
+    door: Door,
+    crew: Crew,
+    cluster: LiveCluster,
+    client: Client,
+    clock: RealClock,
+) -> component.Component:
+    running = _make_process(order, cluster, client, clock)
+    REGISTRY.register(
+        AdmissionCollector(
+            lambda: (running.tally, *crew.tallies), lambda: running.server.connections
+        )
+    )
+    return component.Component(
+        running.cluster,
+        Duty(
+            partial(running.act, door, crew),
+            running.finish,
+            partial(running.drain, crew),
+        ),
+        Heartbeat(clock.elapsed, GRACE),
+        elector=None,
+        list_problems=running.list_problems,
+        list_reasons=running.list_reasons,
+        # Pods that were evicted in the last moment shall come back in their new size.
+        ends_last=True,
+    )
+
+
+async def _work(order: AdmissionOrder, door: Door, link: workers.Link, stop: asyncio.Event) -> None:
+    """Answer beside the first process, until told to end or left alone."""
+    clock = RealClock()
+
+    async def report(tally: Tally) -> None:
+        await link.report(tally, _REPORT_INTERVAL)
+        stop.set()
+
+    async with (
+        traced(_NAME, os.environ) as tracer,
+        connected(order.order.common.cluster, clock, os.environ, tracer=tracer) as client,
+    ):
+        scope = _scope(order.order.settings)
+        cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        running = _make_process(order, cluster, client, clock)
+        timeout = order.order.common.cluster.read_timeout
+        watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, timeout)
+
+        async def end_when_blind() -> None:
+            flaws = await wait_for_flaws(watchdog.flaws, clock)
+            _logger.error("a worker ends: it cannot read the cluster", flaws=flaws)
+            stop.set()
+
+        async with asyncio.TaskGroup() as group:
+            background = (
+                group.create_task(running.cluster.run()),
+                group.create_task(running.answer(door)),
+                group.create_task(report(running.tally)),
+                group.create_task(end_when_blind()),
+            )
+            await stop.wait()
+            await running.drain()
+            for task in background:
+                task.cancel()

@@ -1,0 +1,205 @@
+"""`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Final, TypeAlias
+
+from prometheus_client import REGISTRY
+
+from trimtab.api.explain.recommendation import NumbersFrom, Origin
+from trimtab.cli.flags.common import CommonFlags
+from trimtab.cli.flags.recommender import RecommenderFlags, to_settings
+from trimtab.cli.flags.types import Unused
+from trimtab.cli.runtime import component
+from trimtab.cli.runtime.health import Heartbeat
+from trimtab.cli.runtime.history_source import PROMETHEUS, PastOrder, order_history
+from trimtab.cli.runtime.process import SAVING, Duty
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.ports import UsageSource
+from trimtab.cluster.usage.external_metrics import ExternalMetricsApi
+from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.cluster.usage.prometheus_client import Exchange
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.resources import Resource
+from trimtab.recommender import logs
+from trimtab.recommender.controller import Recommender
+from trimtab.recommender.load_usage import ExternalUsage
+from trimtab.recommender.metrics import Meter, note_query
+from trimtab.recommender.pages import show_page
+from trimtab.recommender.reports import Turnout
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.status_metrics import RecommendationExporter
+
+_COMMON: Final = CommonFlags()
+_FLAGS: Final = RecommenderFlags()
+
+RecommenderOrder: TypeAlias = component.Order[RecommenderFlags, RecommenderSettings]
+
+
+def recommend(
+    *,
+    unused: Unused = (),
+    flags: RecommenderFlags = _FLAGS,
+    common: CommonFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    order = check(unused, flags, common)
+    return component.run(order, make_part(order), list_advice(flags))
+
+
+def check(unused: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -> RecommenderOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
+    return component.check(unused, common, flags, partial(to_settings, common.cluster, flags))
+
+
+def make_part(order: RecommenderOrder) -> component.Part:
+    """The recommender that is asked for, before there is a cluster."""
+    past = order_history(order.flags, os.environ)
+    scope = Scope(
+        order.settings.namespace,
+        pending_pods=False,
+        limit_ranges=False,
+        nodes=True,
+        memory_evictions=True,
+        horizontals=order.settings.hpa_conflict is not HpaConflict.IGNORE,
+    )
+    return component.Part("recommender", scope, partial(_build, order, past))
+
+
+def list_advice(flags: RecommenderFlags) -> list[str]:
+    """What does not do what one may expect of it."""
+    findings = {
+        f"--storage={flags.loop.storage} is unknown: history comes from checkpoints": (
+            flags.loop.storage not in ("", "checkpoint", PROMETHEUS)
+        ),
+        "--use-external-metrics reads nothing without the name of a metric": (
+            flags.learning.use_external_metrics and not _external_metrics(flags)
+        ),
+        "--min-checkpoints is deprecated and has no effect": (
+            flags.loop.min_checkpoints != _FLAGS.loop.min_checkpoints
+        ),
+        "--humanize-memory is deprecated: use --round-memory-bytes": (
+            flags.estimates.humanize_memory
+        ),
+    }
+    return [advice for advice, applies in findings.items() if applies]
+
+
+def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
+    """The external metric of each resource that has one."""
+    named = {
+        Resource.CPU: flags.learning.external_metrics_cpu_metric,
+        Resource.MEMORY: flags.learning.external_metrics_memory_metric,
+    }
+    return {resource: metric for resource, metric in named.items() if metric}
+
+
+def tell_sources(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[str]:
+    """Where usage comes from, unless it is the metrics API alone."""
+    if flags.learning.use_external_metrics:
+        for resource, metric in _external_metrics(flags).items():
+            yield f"usage of {resource} is read from the external metric {metric}"
+    if past is not None:
+        yield "what was used before the recommender came is read from Prometheus"
+
+
+class _Process:
+    """The recommender and what it needs around it."""
+
+    def __init__(
+        self,
+        order: RecommenderOrder,
+        past: PastOrder | None,
+        cluster: LiveCluster,
+        client: Client,
+        clock: RealClock,
+    ) -> None:
+        settings = self._settings = order.settings
+        self._now = clock.now
+        self._sources = tuple(tell_sources(order.flags, past))
+        self._client = client
+        self._history = None if past is None else past.source(clock, _note_query)
+        self.cluster = cluster
+        self._recommender = Recommender(
+            self.cluster,
+            self._choose_usage(order, clock),
+            settings=settings,
+            clock=clock,
+            history=self._history,
+            tell=self._tell,
+            tracer=client.tracer,
+        )
+        silence = component.INTERVALS_UNTIL_DEAD * settings.interval
+        self.heartbeat = Heartbeat(clock.elapsed, silence)
+        self._meter = Meter()
+
+    def _choose_usage(self, order: RecommenderOrder, clock: RealClock) -> UsageSource:
+        """The source of samples that the flags ask for."""
+        flags, settings = order.flags, order.settings
+        if not flags.learning.use_external_metrics:
+            return MetricsApi(self._client, settings.namespace)
+        metrics = ExternalMetricsApi(
+            self._client,
+            _external_metrics(flags),
+            flags.history.container_name_label,
+            clock,
+            # The rest of a tick needs its time too.
+            within=settings.interval / 2,
+        )
+        return ExternalUsage(metrics, lambda: self._recommender.knowledge)
+
+    async def act(self) -> None:
+        with self.heartbeat.expected():
+            async with self._history or nullcontext():
+                await self._recommender.run()
+
+    async def save(self) -> None:
+        # What is not saved now is lost; how much is under way at once is bounded all the same.
+        self._client.hurry()
+        logs.tell_of_saving(await self._recommender.save_all(within=SAVING))
+
+    def explain(self, query: Mapping[str, str]) -> bytes:
+        origin = Origin(NumbersFrom.RECOMMENDER, self._now(), remarks=self._sources)
+        return show_page(self._recommender.knowledge, self._settings, query, origin)
+
+    def list_problems(self) -> Iterable[Exception]:
+        turnout = self._recommender.last_turnout
+        report = turnout and turnout.report
+        return [problem.error for problem in report.problems] if report else []
+
+    def _tell(self, turnout: Turnout) -> None:
+        if turnout.failure is None:
+            self.heartbeat.beat()
+        knowledge = self._recommender.knowledge
+        logs.tell(turnout, knowledge)
+        if self._history is not None and turnout.report is not None and turnout.report.histories:
+            logs.tell_of_history(turnout.report.histories, self._history.conventions())
+        self._meter.note(turnout, knowledge)
+
+
+def _note_query(exchange: Exchange) -> None:
+    note_query(exchange.status, exchange.method, exchange.span)
+
+
+def _build(
+    order: RecommenderOrder,
+    past: PastOrder | None,
+    cluster: LiveCluster,
+    client: Client,
+    clock: RealClock,
+) -> component.Component:
+    running = _Process(order, past, cluster, client, clock)
+    if order.flags.loop.export_recommendations:
+        REGISTRY.register(RecommendationExporter(running.cluster.autoscalers))
+    return component.Component(
+        running.cluster,
+        Duty(running.act, running.save),
+        running.heartbeat,
+        order.elector(running.cluster, clock),
+        running.list_problems,
+        pages={"/explain/numbers": running.explain},
+    )

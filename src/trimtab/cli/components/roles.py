@@ -1,0 +1,116 @@
+"""`trimtab roles`: wires the role keeper to a real cluster, as its flags say."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from trimtab.cli.flags.common import CommonFlags
+from trimtab.cli.flags.roles import RolesFlags, to_settings
+from trimtab.cli.flags.types import Unused
+from trimtab.cli.runtime import component
+from trimtab.cli.runtime.health import Heartbeat
+from trimtab.cli.runtime.process import Duty
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.ports import Tracer
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.roles import metrics
+from trimtab.roles.controller import RoleKeeper
+from trimtab.roles.logs import Narrator
+from trimtab.roles.pages import show_roles
+from trimtab.roles.reports import Broken, News
+from trimtab.roles.settings import RolesSettings
+
+_COMMON: Final = CommonFlags()
+_FLAGS: Final = RolesFlags()
+_ELECTING_KINDS: Final = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+"""The kinds of workloads whose pods elect one of them."""
+_LONGEST_SILENCE: Final = 60
+"""So many intervals may pass without a tick: one that waits for the server takes its time."""
+
+RolesOrder: TypeAlias = component.Order[RolesFlags, RolesSettings]
+
+
+def keep_roles(
+    *,
+    unused: Unused = (),
+    flags: RolesFlags = _FLAGS,
+    common: CommonFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    order = check(unused, flags, common)
+    return component.run(order, make_part(order))
+
+
+def check(unused: Sequence[str], flags: RolesFlags, common: CommonFlags) -> RolesOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
+
+    def make(_: FeatureGates) -> RolesSettings:
+        return to_settings(common.cluster, flags)
+
+    return component.check(unused, common, flags, make)
+
+
+def make_part(order: RolesOrder) -> component.Part:
+    """The role keeper that is asked for, before there is a cluster."""
+    scope = Scope(
+        order.settings.namespace,
+        autoscalers=False,
+        checkpoints=False,
+        limit_ranges=False,
+        leases=True,
+        kinds=_ELECTING_KINDS,
+    )
+    return component.Part("roles", scope, partial(_build, order))
+
+
+class _Process:
+    """The role keeper and what it needs around it."""
+
+    def __init__(
+        self, order: RolesOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
+    ) -> None:
+        self._settings = settings = order.settings
+        self.cluster = cluster
+        self.elector = elector = order.elector(self.cluster, clock)
+        self._keeper = RoleKeeper(
+            self.cluster,
+            settings=settings,
+            clock=clock,
+            elapsed=clock.elapsed,
+            may_act=lambda: elector is None or elector.leads(),
+            tell=self._tell,
+            tracer=tracer,
+        )
+        self.heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
+        self._narrator = Narrator()
+
+    async def act(self) -> None:
+        with self.heartbeat.expected():
+            await self._keeper.run()
+
+    async def finish(self) -> None:
+        """Labels stay as they are: whoever comes next puts right what has changed meanwhile."""
+
+    def show(self, _: Mapping[str, str]) -> bytes:
+        return show_roles(self._keeper.plans, is_paused=self._settings.paused)
+
+    def _tell(self, news: News) -> None:
+        if not isinstance(news, Broken):
+            self.heartbeat.beat()
+        metrics.note(news)
+        self._narrator.tell(news)
+
+
+def _build(
+    order: RolesOrder, cluster: LiveCluster, client: Client, clock: RealClock
+) -> component.Component:
+    running = _Process(order, cluster, clock, client.tracer)
+    return component.Component(
+        running.cluster,
+        Duty(running.act, running.finish),
+        running.heartbeat,
+        running.elector,
+        pages={"/roles": running.show},
+    )

@@ -1,0 +1,113 @@
+"""`trimtab run`: all components in one process beside a cluster, as their flags say.
+
+They share the connection, the views of the cluster, the log and the address; what each of them does
+is told to it by its own module. For small clusters and trials: larger ones want copies and rights
+of each component of its own.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+from structlog.contextvars import bound_contextvars
+
+from trimtab.cli.components import admission, admission_webhook, recommender, roles, updater
+from trimtab.cli.errors import FailedError, NoClusterError
+from trimtab.cli.flags import run, start
+from trimtab.cli.flags.common import CommonFlags
+from trimtab.cli.flags.run import RunFlags, SharedFlags
+from trimtab.cli.runtime import component, logs, process
+from trimtab.cli.runtime.http_server import parse_address
+from trimtab.cli.runtime.workers import Crew
+from trimtab.core.model.records import dataclass
+
+_COMMON: Final = SharedFlags()
+_FLAGS: Final = RunFlags()
+_NAME: Final = "run"
+_PORT: Final = 8942
+_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+"""The environment variable by which a process knows that it runs in a pod."""
+_WITHOUT_CLUSTER: Final = "to see everything at work without a cluster: trimtab demo"
+_WITHOUT_ADMISSION: Final = (
+    "the admission controller is left out, since the API server finds no Service for it outside of"
+    " the cluster: let it be asked by --register-by-url --webhook-address=https://HOST"
+    " --webhook-port=8000, or say --no-admission"
+)
+
+
+def run_all(
+    *,
+    flags: RunFlags = _FLAGS,
+    common: SharedFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    together = flags.together
+    address = choose_address(together.address, os.environ)
+    parse_address(address)
+    orders = _check(run.share(flags), common, os.environ)
+    warnings = [*orders.list_warnings(), *component.check_variables(common, flags)]
+    with ExitStack() as open_doors, bound_contextvars(component=_NAME):
+        parts = list(orders.make_parts(open_doors))
+        logs.set_up(common.logs)
+        start.tell_of_start(_NAME, common, flags, warnings)
+        serve = partial(component.serve, common, address, parts)
+        try:
+            return process.run(partial(serve, context=together.context))
+        except NoClusterError as error:
+            raise FailedError(f"{error}; {_WITHOUT_CLUSTER}") from error
+
+
+def choose_address(given: str, environment: Mapping[str, str]) -> str:
+    """Return the address to listen on.
+
+    Beside a kubeconfig only this machine may read pages. In a pod a kubelet has to reach them.
+    """
+    usual = f":{_PORT}" if _IN_CLUSTER in environment else f"127.0.0.1:{_PORT}"
+    return given or usual
+
+
+@dataclass(frozen=True, slots=True)
+class _Orders:
+    """What is asked of each component."""
+
+    recommender: recommender.RecommenderOrder
+    updater: updater.UpdaterOrder
+    admission: admission.AdmissionOrder | None
+    roles: roles.RolesOrder | None
+    advice: Sequence[str]
+
+    def make_parts(self, open_doors: ExitStack) -> Iterator[component.Part]:
+        """The components that are asked for; what they hold open is closed with the stack."""
+        yield recommender.make_part(self.recommender)
+        yield updater.make_part(self.updater)
+        if self.admission is not None:
+            door = open_doors.enter_context(admission.opened(self.admission))
+            yield admission.make_part(self.admission, door, Crew())
+        if self.roles is not None:
+            yield roles.make_part(self.roles)
+
+    def list_warnings(self) -> list[str]:
+        """What does not do what one may expect of it."""
+        # All have the same of what may be wrong with flags that all have.
+        return [*self.recommender.warnings, *self.advice]
+
+
+def _check(flags: RunFlags, common: CommonFlags, environment: Mapping[str, str]) -> _Orders:
+    """What the flags ask for; a UsageError if that makes no sense."""
+    together, given = flags.together, flags.admission.registration
+    is_reached = given.register_by_url or not given.register_webhook or _IN_CLUSTER in environment
+    has_admission = is_reached and not together.no_admission
+    advice = recommender.list_advice(flags.recommender)
+    if has_admission:
+        advice = [*advice, *admission_webhook.list_advice(flags.admission)]
+    elif not together.no_admission:
+        advice = [*advice, _WITHOUT_ADMISSION]
+    return _Orders(
+        recommender.check((), flags.recommender, common),
+        updater.check((), flags.updater, common),
+        admission.check((), flags.admission, common) if has_admission else None,
+        roles.check((), flags.roles, common) if together.roles else None,
+        advice,
+    )

@@ -1,0 +1,281 @@
+"""`trimtab doctor`: what is wrong with a cluster, what that means, and what helps."""
+
+import asyncio
+import json
+import os
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from random import SystemRandom
+from shutil import get_terminal_size
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from trimtab.cli.commands.read_cluster import say
+from trimtab.cli.doctor.facts import Examination, Order
+from trimtab.cli.errors import UsageError, quote
+from trimtab.cli.flags.common import LogFlags
+from trimtab.cli.flags.recommender import PrometheusFlags
+from trimtab.cli.flags.types import Span, Text, flag_group, format_span
+from trimtab.cli.output.columns import disarm
+from trimtab.cli.output.empty_results import require_namespace
+from trimtab.cli.runtime import logs
+from trimtab.cli.runtime.cluster_connection import find_way, greet
+from trimtab.cli.runtime.history_source import PastOrder, order_prometheus
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.http.client import Client, ClientSettings
+from trimtab.cluster.http.rate_limit import RequestBudget
+from trimtab.cluster.http.retries import RetrySettings
+from trimtab.core.diagnosis.findings import Diagnosis, Finding, Severity
+from trimtab.core.diagnosis.registry import CHECKS, Check, Facts, diagnose
+from trimtab.core.model.records import dataclass
+
+_MARGIN: Final = max(len(severity) for severity in Severity) + 2
+_REMEDY: Final = "-> "
+
+
+def to_table(diagnoses: Sequence[Diagnosis], width: int) -> str:
+    """One paragraph per finding, no line longer than the width if words allow it."""
+    names = max((len(one.check) for one in diagnoses), default=0) + 2
+    lines = [disarm(line) for one in diagnoses for line in _lines(one, names, width)]
+    return "\n".join([*lines, _summary(diagnoses)]) + "\n"
+
+
+def _lines(diagnosis: Diagnosis, names: int, width: int) -> Iterator[str]:
+    name = diagnosis.check
+    for finding in diagnosis.findings:
+        lead = f"{finding.severity:<{_MARGIN}}{name:<{names}}"
+        # The same name need not be read twice.
+        name = ""
+        yield from _wrap(lead, _sentence(finding), width)
+        if finding.remedy:
+            yield from _wrap(" " * len(lead) + _REMEDY, finding.remedy, width)
+
+
+def _sentence(finding: Finding) -> str:
+    return f"{finding.subject}: {finding.text}" if finding.subject else finding.text
+
+
+def _wrap(lead: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        # Names and commands are copied, so they are never cut.
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _summary(diagnoses: Sequence[Diagnosis]) -> str:
+    counts = count_severities(diagnoses)
+    told = ", ".join(f"{number} {severity}" for severity, number in counts.items())
+    return f"{len(diagnoses)} {'check' if len(diagnoses) == 1 else 'checks'}: {told}"
+
+
+def count_severities(diagnoses: Sequence[Diagnosis]) -> dict[str, int]:
+    """How many checks came to which end, the worst first."""
+    counts = Counter(one.severity for one in diagnoses)
+    return {severity.value: counts[severity] for severity in reversed(Severity) if counts[severity]}
+
+
+def to_json(diagnoses: Sequence[Diagnosis]) -> str:
+    """Everything, for programs."""
+    document = {
+        "summary": count_severities(diagnoses),
+        "checks": [
+            {
+                "name": one.check,
+                "severity": one.severity.value,
+                "findings": [
+                    {
+                        "severity": finding.severity.value,
+                        "subject": finding.subject,
+                        "text": finding.text,
+                        "remedy": finding.remedy,
+                    }
+                    for finding in one.findings
+                ],
+            }
+            for one in diagnoses
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def tell_checks(checks: Sequence[Check], width: int) -> str:
+    """The names of all checks, and what each asks."""
+    names = max(len(check.name) for check in checks) + 2
+    lines = [line for one in checks for line in _wrap(f"{one.name:<{names}}", one.asks, width)]
+    return "\n".join(lines) + "\n"
+
+
+FOUND: Final = 3
+"""The exit code if there are problems; with --strict also for warnings, and what nobody knows."""
+_FAILED: Final = 1
+_OPEN_TO_ALL: Final = frozenset({"server", "clock", "rights", "history"})
+"""Checks that need no right in the cluster."""
+_BLIND: Final = (
+    "nothing could be looked at, so it is not known whether all is well; "
+    "the remedies above say what is missing"
+)
+_NARROW: Final = 80
+_CONNECT_PATIENCE: Final = timedelta(seconds=5)
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@flag_group("Cluster", order=3)
+@dataclass(frozen=True, slots=True)
+class WhereFlags:
+    """Which cluster is looked at, and where in it."""
+
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = ""
+    """Look at the autoscalers and pods of one namespace only; of all if not given."""
+    all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative="")] = False
+    """All namespaces, as without --namespace."""
+    kubeconfig: str = ""
+    """The file that says where the cluster is, unless kubectl's does."""
+    context: str = ""
+    """The context in that file."""
+    timeout: Span = timedelta(seconds=15)
+    """How long each look may take."""
+    as_components: Annotated[bool, Parameter(negative="")] = False
+    """Ask for the rights of the components' ServiceAccounts, too."""
+    webhook_address: str = ""
+    """The host:port at which the webhook shows its certificate, if it is not reached where it is
+    registered: that of a kubectl port-forward, say."""
+
+
+@flag_group("History from Prometheus", order=4)
+@dataclass(frozen=True, slots=True)
+class PastFlags(PrometheusFlags):
+    """Where past usage is found, if that is to be looked at."""
+
+    prometheus_address: Text = ""
+    """Where Prometheus is; it is not asked if this is not given."""
+
+
+_WHERE: Final = WhereFlags()
+_PAST: Final = PastFlags()
+
+
+def doctor(
+    *,
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    check: Annotated[tuple[str, ...], Parameter(negative="", consume_multiple=(1, None))] = (),
+    list_checks: Annotated[bool, Parameter(negative="")] = False,
+    strict: Annotated[bool, Parameter(negative="")] = False,
+    where: WhereFlags = _WHERE,
+    past: PastFlags = _PAST,
+) -> int:
+    """What was found: 0 if nothing is worse than a note, 3 if there are problems.
+
+    Args:
+        output: How it is written.
+        check: Make only these checks.
+        list_checks: List all checks, and make none.
+        strict: Count warnings, and what nobody could look at, as problems.
+        where: Which cluster is looked at.
+        past: Where past usage is found.
+    """
+    if list_checks:
+        sys.stdout.write(tell_checks(CHECKS, _width()))
+        return 0
+    chosen = _choose(check)
+    diagnoses = _examine(chosen, where, past)
+    if output is Format.JSON:
+        sys.stdout.write(to_json(diagnoses))
+    else:
+        sys.stdout.write(to_table(diagnoses, _width()))
+    code = judge(diagnoses, strict=strict)
+    # Whoever chooses checks has asked for these alone, and reads what came of them.
+    if check or not is_blind(diagnoses):
+        return code
+    sys.stdout.flush()
+    say(f"trimtab: {_BLIND}")
+    return code or _FAILED
+
+
+def judge(diagnoses: Sequence[Diagnosis], *, strict: bool) -> int:
+    """The exit code."""
+    bad = {Severity.PROBLEM}
+    if strict:
+        bad |= {Severity.WARNING, Severity.UNKNOWN}
+    found = {finding.severity for one in diagnoses for finding in one.findings}
+    return FOUND if found & bad else 0
+
+
+def is_blind(diagnoses: Sequence[Diagnosis]) -> bool:
+    """Return True if no check could look at anything that not every caller may see."""
+    private = [one for one in diagnoses if one.check not in _OPEN_TO_ALL]
+    return all(finding.severity is Severity.UNKNOWN for one in private for finding in one.findings)
+
+
+def _choose(names: Sequence[str]) -> list[Check]:
+    known = {check.name for check in CHECKS}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"--check: there is no check {quote(name)}; --list-checks names all of them"
+            )
+    return [check for check in CHECKS if not names or check.name in names]
+
+
+def _width() -> int:
+    # What is cut into lines on a screen is read by programs elsewhere, and COLUMNS is obeyed.
+    return max(get_terminal_size((_NARROW, 24)).columns, _NARROW)
+
+
+def _examine(checks: Sequence[Check], where: WhereFlags, past: PastFlags) -> list[Diagnosis]:
+    if where.timeout <= timedelta(0):
+        raise UsageError(f"--timeout: {format_span(where.timeout)} is not above zero")
+    logs.set_up(LogFlags(v=0))
+    order = Order(
+        topics=frozenset().union(*(check.topics for check in checks)),
+        namespace="" if where.all_namespaces else where.namespace,
+        as_components=where.as_components,
+        webhook_address=_check_address(where.webhook_address),
+        past=_order_past(past),
+        patience=where.timeout,
+    )
+    clock = RealClock()
+    connection = find_way(where.kubeconfig, clock, os.environ, where.context)
+    return diagnose(checks, asyncio.run(_fetch(order, connection, clock)))
+
+
+def _check_address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isdecimal()):
+        raise UsageError(f"--webhook-address: {text!r} is not host:port")
+    return text
+
+
+def _order_past(flags: PastFlags) -> PastOrder | None:
+    return order_prometheus(flags, os.environ) if flags.prometheus_address else None
+
+
+async def _fetch(order: Order, connection: Connection, clock: RealClock) -> Facts:
+    budget = RequestBudget(clock, rate=0, burst=1)
+    settings = ClientSettings(
+        connect_timeout=_CONNECT_PATIENCE,
+        request_timeout=order.patience,
+        retries=RetrySettings(attempts=2),
+    )
+    async with Client(
+        connection, clock=clock, random=SystemRandom(), budget=budget, settings=settings
+    ) as client:
+        await greet(client, connection.server)
+        await require_namespace(client, order.namespace)
+        return await Examination(client, order, clock).run(lambda text: say(f"trimtab: {text}"))

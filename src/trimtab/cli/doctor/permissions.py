@@ -1,0 +1,102 @@
+"""Rights, as the chart's rules name them: whose are asked for, and what is missing of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from importlib.resources import files
+from typing import Final, TypeAlias, cast
+
+import yaml
+
+from trimtab.api.kinds.access_reviews import Question, list_questions
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.diagnosis import attempt, fetch_missing
+from trimtab.core.diagnosis.api_server import Rights
+from trimtab.core.diagnosis.components import Component, Installed
+from trimtab.core.diagnosis.findings import Unseen
+
+_Rules: TypeAlias = Sequence[Mapping[str, Sequence[str]]]
+
+_LIST: Final = ("list", "watch")
+_READS: Final[_Rules] = (
+    {
+        "apiGroups": ("",),
+        "resources": ("pods", "limitranges", "resourcequotas", "replicationcontrollers"),
+        "verbs": _LIST,
+    },
+    {
+        "apiGroups": ("apps",),
+        "resources": ("daemonsets", "deployments", "replicasets", "statefulsets"),
+        "verbs": _LIST,
+    },
+    {"apiGroups": ("batch",), "resources": ("cronjobs", "jobs"), "verbs": _LIST},
+    {"apiGroups": ("autoscaling",), "resources": ("horizontalpodautoscalers",), "verbs": ("list",)},
+)
+"""What everybody may read who has Kubernetes' own role `view`."""
+_GOOD_TO_HAVE: Final = frozenset(
+    {
+        "recommender-cluster",
+        "admission-controller-cluster",
+        "admission-controller-keys",
+        "admission-controller-registration",
+        "pages",
+    }
+)
+"""Rules without which a component works: less well, or with keys and a registration of others."""
+
+
+def read_rules(name: str) -> _Rules:
+    """The rules of one of the chart's roles."""
+    text = (files("trimtab") / "rbac" / f"{name}.yaml").read_text(encoding="utf-8")
+    return cast("_Rules", yaml.safe_load(text))
+
+
+async def ask_own_rights(client: Client, namespace: str, patience: timedelta) -> Rights:
+    """What whoever asks lacks for a look at everything."""
+    questions = [
+        *list_questions((*_READS, *read_rules("people-view")), namespace),
+        *list_questions(read_rules("people-doctor")),
+    ]
+    missing = await attempt(fetch_missing(client, questions), "your own rights", patience)
+    return Rights("you", "a look at everything", missing, is_optional=True)
+
+
+async def ask_component_rights(
+    client: Client, installed: Sequence[Installed] | Unseen, patience: timedelta
+) -> list[Rights]:
+    """What the ServiceAccounts of our components lack for their work."""
+    if isinstance(installed, Unseen):
+        return [Rights("components", "their work", installed)]
+    ours = [one for one in installed if one.is_ours]
+    if not ours:
+        unseen = Unseen("no Deployment here runs a component of Trimtab, so nobody can be asked")
+        return [Rights("components", "their work", unseen)]
+    found = []
+    for one in ours:
+        account = (one.namespace, one.account)
+        for file, questions in _questions(one):
+            fetch = fetch_missing(client, questions, account)
+            missing = await attempt(fetch, f"rights of {'/'.join(account)}", patience)
+            purpose = f"the work of the {one.component} ({file})"
+            found.append(Rights("/".join(account), purpose, missing, file in _GOOD_TO_HAVE))
+    return found
+
+
+def _questions(one: Installed) -> Iterator[tuple[str, Sequence[Question]]]:
+    """What a component has to be allowed, by the file of the chart that says so."""
+    name = one.component.value
+    yield name, list(list_questions(read_rules(name), one.watched))
+    yield f"{name}-own", list(list_questions(read_rules(f"{name}-own"), one.namespace))
+    # An installation for one namespace has no rights to what is in none.
+    if one.component is not Component.ROLES and not one.watched:
+        yield f"{name}-cluster", list(list_questions(read_rules(f"{name}-cluster")))
+    if one.component is Component.UPDATER and one.watched:
+        yield (
+            f"{name}-namespace",
+            list(list_questions(read_rules(f"{name}-namespace"), one.watched)),
+        )
+    if one.is_secure:
+        yield "pages", list(list_questions(read_rules("pages")))
+    if one.component is Component.ADMISSION:
+        yield f"{name}-keys", list(list_questions(read_rules(f"{name}-keys"), one.namespace))
+    if one.component is Component.ADMISSION and not one.watched:
+        yield f"{name}-registration", list(list_questions(read_rules(f"{name}-registration")))

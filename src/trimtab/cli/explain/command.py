@@ -1,0 +1,233 @@
+"""`trimtab explain`: why these numbers, and why nothing is done, or something."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Final, assert_never
+
+import msgspec
+import yaml
+from cyclopts import Parameter
+
+from trimtab.api.explain.document import (
+    Explanation,
+    container_names,
+    only_container,
+    show_autoscaler,
+)
+from trimtab.api.wire.codec import encode
+from trimtab.api.wire.lists import Unreadable
+from trimtab.cli.commands.read_cluster import ViewFlags, joined, looking, namespace_of
+from trimtab.cli.errors import FailedError, UsageError
+from trimtab.cli.explain import offline as explain_sight
+from trimtab.cli.explain.offline import Surroundings
+from trimtab.cli.explain.remote import (
+    USUAL_PLACE,
+    Answers,
+    Question,
+    ask_addresses,
+    ask_through_server,
+    check_addresses,
+)
+from trimtab.cli.explain.text import write_text
+from trimtab.cli.flags.common import LogFlags
+from trimtab.cli.flags.types import Text, flag_group
+from trimtab.cli.output.empty_results import require_namespace, tell_unreadable
+from trimtab.cli.runtime import logs
+from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.page_reviews import fetch_pages_token
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.records import dataclass
+
+_PATIENCE: Final = timedelta(seconds=30)
+_KINDS: Final = {
+    "vpa": False,
+    "verticalpodautoscaler": False,
+    "verticalpodautoscalers": False,
+    "autoscaler": False,
+    "po": True,
+    "pod": True,
+    "pods": True,
+}
+"""How people name what is explained, and whether that is a pod."""
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is to be explained."""
+
+    name: str
+    is_pod: bool = False
+
+
+@flag_group("Components", order=8)
+@dataclass(frozen=True, slots=True)
+class SourceFlags:
+    """Which components are asked."""
+
+    sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = ()
+    """Addresses of components to ask, such as https://localhost:8942; else those in the cluster are
+    asked through its API server."""
+    components_namespace: Text = ""
+    """The only namespace in which components are asked; else they are looked for everywhere, as
+    doctor does."""
+    offline: Annotated[bool, Parameter(negative="")] = False
+    """Ask no component: only what the cluster stores."""
+
+
+_VIEW: Final = ViewFlags()
+_SOURCES: Final = SourceFlags()
+
+
+def explain(
+    name: str,
+    /,
+    *,
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TEXT,
+    container: Annotated[str, Parameter(name=["--container", "-c"])] = "",
+    asked: SourceFlags = _SOURCES,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """What was asked for: 0.
+
+    Args:
+        name: The autoscaler, or a pod as pod/NAME.
+        output: How it is written.
+        container: The only container that is told of.
+        asked: Which components are asked.
+        view: Which cluster is looked at.
+    """
+    subject = _parse(name)
+    check_addresses(asked.sources)
+    if view.all_namespaces:
+        raise UsageError("--all-namespaces: one autoscaler or pod of one namespace is explained")
+    logs.set_up(LogFlags(v=0))
+    clock = RealClock()
+    connection = find_way(view.kubeconfig, clock, os.environ, view.context)
+    desk = _Desk(connection, clock, namespace_of(view, connection), asked)
+    explanation = _narrow(asyncio.run(desk.explain(subject)), container)
+    _write(explanation, output, clock)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Where to ask."""
+
+    connection: Connection
+    clock: RealClock
+    namespace: str
+    asked: SourceFlags
+
+    async def explain(self, subject: _Subject) -> Explanation:
+        """Why it is as it is; a FailedError if there is no such thing."""
+        scope = explain_sight.scope_of(self.namespace)
+        async with (
+            joined(self.connection, self.clock) as client,
+            looking(client, scope, self.clock, _PATIENCE) as sight,
+        ):
+            around = await explain_sight.survey(sight, self.clock, self.connection.server)
+            autoscaler = await self._find(subject, around, client)
+            pod = subject.name if subject.is_pod else ""
+            question = Question(self.namespace, autoscaler.name, pod)
+            answers = await self._ask(client, question)
+            numbers = answers.numbers
+            if numbers is None and not subject.is_pod:
+                numbers = await explain_sight.explain_numbers(around, autoscaler)
+        plan = answers.pods
+        if plan is None or not plan.pods:
+            # An updater does not know yet of a pod that is younger than its last plan.
+            plan = explain_sight.explain_pods(around, question)
+        rivals = [] if subject.is_pod else around.rivals(autoscaler.identity)
+        obeyed = [
+            f"its pods obey {each.name}: the oldest that acts on pods is in charge"
+            for each in rivals
+        ]
+        plan = msgspec.structs.replace(plan, remarks=[*plan.remarks, *answers.remarks, *obeyed])
+        return Explanation(
+            autoscaler=show_autoscaler(autoscaler),
+            numbers=None if subject.is_pod else numbers,
+            plan=plan,
+        )
+
+    async def _ask(self, client: Client, question: Question) -> Answers:
+        if self.asked.sources:
+            place = self.asked.components_namespace or USUAL_PLACE
+            fetch_token = partial(fetch_pages_token, client, place)
+            return await ask_addresses(self.asked.sources, question, fetch_token)
+        if self.asked.offline:
+            return Answers()
+        return await ask_through_server(client, self.asked.components_namespace, question)
+
+    async def _find(self, subject: _Subject, around: Surroundings, client: Client) -> Autoscaler:
+        if not subject.is_pod:
+            found = around.autoscaler(AutoscalerName(self.namespace, subject.name))
+            if found is None:
+                _require_readable("autoscaler", around.cluster.autoscalers.unreadable, subject.name)
+                await require_namespace(client, self.namespace)
+                raise FailedError(f"there is no autoscaler {subject.name} in {self.namespace}")
+            return found
+        if not around.has_pod(self.namespace, subject.name):
+            _require_readable("pod", around.cluster.pods.unreadable, subject.name)
+            await require_namespace(client, self.namespace)
+            raise FailedError(f"there is no pod {subject.name} in {self.namespace}")
+        governor = around.governor(self.namespace, subject.name)
+        if governor is None:
+            hidden = around.cluster.autoscalers.unreadable
+            more = "".join(f"; {tell_unreadable('autoscaler', one)}" for one in hidden[:1])
+            raise FailedError(f"no autoscaler is for pod {subject.name}{more}")
+        return governor
+
+
+def _require_readable(kind: str, unreadable: Sequence[Unreadable], name: str) -> None:
+    """Raise a FailedError if an object of that name is there, and cannot be read."""
+    for one in unreadable:
+        if one.name == name:
+            raise FailedError(f"{tell_unreadable(kind, one)}; nothing is done for it")
+
+
+def _parse(text: str) -> _Subject:
+    kind, slash, name = text.partition("/")
+    if not slash:
+        return _Subject(text)
+    if kind.lower() not in _KINDS or not name:
+        raise UsageError(f"{text!r} is neither the name of an autoscaler nor pod/NAME")
+    return _Subject(name, is_pod=_KINDS[kind.lower()])
+
+
+def _narrow(explanation: Explanation, container: str) -> Explanation:
+    if not container:
+        return explanation
+    known = container_names(explanation)
+    if container not in known:
+        others = ", ".join(sorted(known)) or "none"
+        raise FailedError(f"there is no container {container}; there are: {others}")
+    return only_container(explanation, container)
+
+
+def _write(explanation: Explanation, output: Format, clock: RealClock) -> None:
+    match output:
+        case Format.TEXT:
+            write_text(explanation, clock.now())
+        case Format.JSON:
+            sys.stdout.write(msgspec.json.format(encode(explanation), indent=2).decode() + "\n")
+        case Format.YAML:
+            plain = msgspec.json.decode(encode(explanation))
+            sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+        case _:
+            assert_never(output)

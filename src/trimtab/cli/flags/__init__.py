@@ -1,0 +1,1 @@
+"""Flags of components and commands."""

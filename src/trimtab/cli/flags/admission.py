@@ -1,0 +1,154 @@
+"""The admission controller's own flags: the original's, and a few that it does not have.
+
+Defaults are the original's, but for the timeout (D13). Flags that are ours stand in a group of
+their own.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.cli.flags.common import ClusterFlags
+from trimtab.cli.flags.types import (
+    Cpu,
+    Named,
+    Span,
+    Switch,
+    Text,
+    Whole,
+    flag_group,
+    flag_groups,
+    split_names,
+)
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.records import dataclass
+from trimtab.core.sizing.boost_room import MAX_PRIORITY
+
+_OWN_NAMESPACE: Final = "NAMESPACE"
+"""The environment variable by which manifests tell a component where it runs."""
+
+
+@flag_group("Admission", order=1)
+@dataclass(frozen=True, slots=True)
+class ServingFlags:
+    """Where the admission controller is, and what it gives."""
+
+    address: Named = ":8944"
+    """Where /metrics, /health-check and /readyz are served, without TLS."""
+    port: Whole = 8000
+    """Where the API server asks, with TLS."""
+    max_allowed_cpu_boost: Cpu = None
+    """The most CPU that a startup boost may come to."""
+    status_lease_name: Named = "vpa-admission-controller"
+    """The lease by which updaters know that new pods get their size."""
+    status_lease_namespace: Text = ""
+    """Its namespace; if not given, that in the variable NAMESPACE, or else kube-system."""
+    status_lease_update_interval: Span = timedelta(seconds=10)
+    """How often it is renewed."""
+
+
+@flag_group("TLS", order=2)
+@dataclass(frozen=True, slots=True)
+class TlsFlags:
+    """How the API server knows us."""
+
+    client_ca_file: Named = "/etc/tls-certs/caCert.pem"
+    """The file of the authority that signed the certificate; callers are not checked by it."""
+    tls_cert_file: Named = "/etc/tls-certs/serverCert.pem"
+    """The file of the certificate; without it we make our own."""
+    tls_private_key: Named = "/etc/tls-certs/serverKey.pem"
+    """The file of its key."""
+    reload_cert: Switch = False
+    """Load the files again when they change."""
+    tls_ciphers: Text = ""
+    """Ciphers for TLS 1.2 by their names in Go, separated by commas or colons."""
+    min_tls_version: Named = "tls1_2"
+    """The oldest version of TLS that is spoken: tls1_2 or tls1_3."""
+
+
+@flag_group("Registration", order=3)
+@dataclass(frozen=True, slots=True)
+class RegistrationFlags:
+    """How the API server is told to ask us."""
+
+    register_webhook: Switch = True
+    """Tell the API server by ourselves."""
+    register_by_url: Switch = False
+    """Be asked at a URL instead of a Service."""
+    webhook_service: Named = "vpa-webhook"
+    """The Service before us, in the namespace that the variable NAMESPACE names."""
+    webhook_address: Text = ""
+    """The beginning of the URL, with its scheme."""
+    webhook_port: Text = ""
+    """The port of the URL."""
+    webhook_timeout_seconds: Whole = 5
+    """How long the API server waits for us."""
+    webhook_failure_policy_fail: Switch = False
+    """Let no pod be created while we do not answer."""
+    webhook_labels: Text = ""
+    """Labels of the registration, as key:value,..."""
+
+
+@flag_group("Care", order=4)
+@dataclass(frozen=True, slots=True)
+class CareFlags:
+    """None of these is the original's."""
+
+    allow_overlapping_autoscalers: Switch = False
+    """Warn of autoscalers that may select the same pods, instead of refusing the second one."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """Where a HorizontalPodAutoscaler scales on a resource: leave that as it is, or change it."""
+    cap_to_largest_node: Switch = True
+    """Let no pod become larger than the largest node; off where larger nodes come when needed."""
+    max_boosted_priority: Whole = MAX_PRIORITY
+    """Highest priority of pods that get a startup boost; others could preempt pods for it."""
+    bind_address: Text = ""
+    """The address that --port is on; all of this machine if not given."""
+    webhook_client_ca_file: Text = ""
+    """The file of the authority whose certificates callers of --port must show; all may call
+    without."""
+    webhook_keys: Named = "trimtab-webhook-keys"
+    """The Secret of the keys that we make where there is no certificate file."""
+    webhook_inject_ca_from: Text = ""
+    """A certificate of cert-manager, as namespace/name, that the API server shall believe us by."""
+    self_test: Switch = True
+    """Renew the status lease only while a pod that is tried gets our patch."""
+    workers: Whole = 1
+    """How many processes answer; 0 for one per core. Each has a view of the cluster of its own."""
+
+
+@flag_groups
+@dataclass(frozen=True, slots=True)
+class AdmissionFlags:
+    """All flags of the admission controller that are its own."""
+
+    serving: ServingFlags = ServingFlags()
+    tls: TlsFlags = TlsFlags()
+    registration: RegistrationFlags = RegistrationFlags()
+    care: CareFlags = CareFlags()
+
+
+def to_settings(
+    cluster: ClusterFlags,
+    flags: AdmissionFlags,
+    environment: Mapping[str, str],
+    gates: FeatureGates,
+) -> AdmissionSettings:
+    """The settings that the flags describe; a SettingsError where they make no sense."""
+    usual, serving = AdmissionSettings(), flags.serving
+    place = serving.status_lease_namespace or environment.get(_OWN_NAMESPACE)
+    return AdmissionSettings(
+        gates=gates,
+        max_boost_millicores=serving.max_allowed_cpu_boost,
+        max_boosted_priority=flags.care.max_boosted_priority,
+        hpa_conflict=flags.care.hpa_conflict,
+        caps_to_nodes=flags.care.cap_to_largest_node,
+        namespace=cluster.vpa_object_namespace,
+        ignored_namespaces=split_names(cluster.ignored_vpa_object_namespaces),
+        allows_overlapping=flags.care.allow_overlapping_autoscalers,
+        status_lease_name=serving.status_lease_name,
+        status_lease_namespace=place or usual.status_lease_namespace,
+        status_lease_interval=serving.status_lease_update_interval,
+    )

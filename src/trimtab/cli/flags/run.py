@@ -1,0 +1,183 @@
+"""The flags of all components under one roof: a flag means what it means to a component alone.
+
+One that several components have is given once and holds for each of them. Only where a component
+shows itself is no longer its own affair, nor is the name of its lease, which is always the usual
+one: so `run` and a component that runs alone take turns like two copies of one.
+"""
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Annotated, Final, TypeAlias, TypeVar, cast
+
+from cyclopts import Parameter
+
+from trimtab.cli.flags import admission as admission_flags
+from trimtab.cli.flags import recommender as recommender_flags
+from trimtab.cli.flags import roles as roles_flags
+from trimtab.cli.flags import start
+from trimtab.cli.flags import updater as updater_flags
+from trimtab.cli.flags.common import CommonFlags, ElectionFlags, LineFlags
+from trimtab.cli.flags.types import Switch, Text, flag_group, flag_groups
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.records import dataclass
+
+_USUAL_WRITES: Final = updater_flags.CareFlags().update_worker_count
+
+_Given: TypeAlias = Annotated[str, Parameter(parse=False)]
+"""What is not to be said here."""
+_Shared: TypeAlias = Annotated[bool, Parameter(parse=False)]
+"""What is said once for several components, by the flag of another one."""
+_SharedWhole: TypeAlias = Annotated[int, Parameter(parse=False)]
+_SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
+
+
+@flag_group("Run", order=0)
+@dataclass(frozen=True, slots=True)
+class TogetherFlags:
+    """Which components run, beside which cluster, and where they show themselves."""
+
+    address: Text = ""
+    """Where /metrics, /health-check, /readyz, /plan, /roles and /explain/* are served, for all
+    components; if not given, 127.0.0.1:8942, and :8942 in a pod."""
+    context: Text = ""
+    """The context in the kubeconfig; the current one if not given."""
+    roles: Switch = False
+    """Keep roles, too: see `trimtab roles`."""
+    no_admission: Switch = False
+    """Leave out the admission controller, as where the API server has no way to reach it."""
+
+
+@flag_group("Recommender", order=1)
+@dataclass(frozen=True, slots=True)
+class _RecommenderLoop(recommender_flags.LoopFlags):
+    address: _Given = ":0"
+    leader_elect_resource_name: _Given = "vpa-recommender-lease"
+
+
+@flag_groups
+@dataclass(frozen=True, slots=True)
+class RecommenderFlags(recommender_flags.RecommenderFlags):
+    """The recommender's flags."""
+
+    loop: _RecommenderLoop = _RecommenderLoop()
+
+
+@flag_group("Updater", order=1)
+@dataclass(frozen=True, slots=True)
+class _UpdaterLoop(updater_flags.LoopFlags):
+    address: _Given = ":0"
+    leader_elect_resource_name: _Given = "vpa-updater"
+
+
+@flag_group("Care", order=4)
+@dataclass(frozen=True, slots=True)
+class _UpdaterCare(updater_flags.CareFlags):
+    hpa_conflict: _SharedChoice = HpaConflict.HOLD
+    update_worker_count: _SharedWhole = _USUAL_WRITES
+
+
+@flag_groups
+@dataclass(frozen=True, slots=True)
+class UpdaterFlags(updater_flags.UpdaterFlags):
+    """The updater's flags."""
+
+    loop: _UpdaterLoop = _UpdaterLoop()
+    care: _UpdaterCare = _UpdaterCare()
+
+
+@flag_group("Admission", order=1)
+@dataclass(frozen=True, slots=True)
+class _AdmissionServing(admission_flags.ServingFlags):
+    address: _Given = ":0"
+
+
+@flag_group("Care", order=4)
+@dataclass(frozen=True, slots=True)
+class _AdmissionCare(admission_flags.CareFlags):
+    hpa_conflict: _SharedChoice = HpaConflict.HOLD
+    cap_to_largest_node: _Shared = True
+    workers: _SharedWhole = 1
+
+
+@flag_groups
+@dataclass(frozen=True, slots=True)
+class AdmissionFlags(admission_flags.AdmissionFlags):
+    """The admission controller's flags."""
+
+    serving: _AdmissionServing = _AdmissionServing()
+    care: _AdmissionCare = _AdmissionCare()
+
+
+@flag_group("Roles", order=1)
+@dataclass(frozen=True, slots=True)
+class RolesFlags(roles_flags.RolesFlags):
+    """The role keeper's flags."""
+
+    address: _Given = ":0"
+    pause: _Shared = False
+    leader_elect_resource_name: _Given = "trimtab-roles"
+
+
+@flag_group("Leader election", order=6)
+@dataclass(frozen=True, slots=True)
+class _Election(ElectionFlags):
+    # Whoever tries it beside a kubeconfig does not know who else does, or what is installed.
+    leader_elect: Switch = True
+    """Act only while holding a lease, so that several copies can run, or one beside an
+    installation."""
+
+
+@flag_group("Command line", order=8)
+@dataclass(frozen=True, slots=True)
+class _Line(LineFlags):
+    # People type this line: it is always strict.
+    strict_flags: _Shared = True
+
+
+@flag_groups
+@dataclass(frozen=True, slots=True)
+class SharedFlags(CommonFlags):
+    """The flags that every component has."""
+
+    election: _Election = _Election()
+    line: _Line = _Line()
+
+
+FlagsT = TypeVar("FlagsT")
+
+
+@flag_groups
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """All flags of `trimtab run` but those that every command of a component has."""
+
+    recommender: RecommenderFlags = RecommenderFlags()
+    updater: UpdaterFlags = UpdaterFlags()
+    admission: AdmissionFlags = AdmissionFlags()
+    roles: RolesFlags = RolesFlags()
+    together: TogetherFlags = TogetherFlags()
+
+
+def share(flags: RunFlags) -> RunFlags:
+    """The same, where what was said once holds for every component that has the flag."""
+    said: dict[str, object] = {}
+    for each in (flags.recommender, flags.updater, flags.admission, flags.roles):
+        said |= start.list_changed(each)
+    return replace(
+        flags,
+        recommender=_tell(flags.recommender, said),
+        updater=_tell(flags.updater, said),
+        admission=_tell(flags.admission, said),
+        roles=_tell(flags.roles, said),
+    )
+
+
+def _tell(record: FlagsT, said: dict[str, object]) -> FlagsT:
+    """The record, and records in it, with what was said."""
+    assert is_dataclass(record)
+    assert not isinstance(record, type)
+    told = {
+        field.name: _tell(value, said) if is_dataclass(value) else said.get(field.name, value)
+        for field in fields(record)
+        for value in [getattr(record, field.name)]
+    }
+    return cast("FlagsT", replace(record, **told))

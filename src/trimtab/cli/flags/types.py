@@ -1,0 +1,179 @@
+"""Kinds of flag values: how each is read from text, as the original reads it, and shown in help.
+
+Fields of records of flags have these types. Parsing, help, environment variables, completion and
+`docs/flags.md` all come from the fields: there is no other declaration.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from cyclopts import Group, Parameter, Token
+
+from trimtab.api.wire.times import format_duration, parse_duration
+from trimtab.cli.errors import quote
+from trimtab.core.model import quantities
+from trimtab.core.model.resources import Resource
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS: Final = 20
+_LARGEST: Final = 2**63 - 1
+"""As in Go: no number that the original takes is larger."""
+_SMALLEST: Final = 1e-9
+"""A rate below it would have to wait for longer than any calendar has room for."""
+_LONG_TERM: Final = re.compile(r"(\d+)(ms|[smhdwy])")
+_LONG_UNITS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "y": timedelta(days=365),
+}
+
+
+def parse_long_span(text: str) -> timedelta:
+    """The span that a Prometheus duration such as `8d` or `1w2d` names."""
+    terms = _LONG_TERM.findall(text)
+    if not terms or "".join(number + unit for number, unit in terms) != text:
+        raise ValueError(f"{text!r} is not a duration such as 8d or 1h30m")
+    try:
+        return sum((int(number) * _LONG_UNITS[unit] for number, unit in terms), timedelta())
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is longer than a duration may be") from error
+
+
+def format_long_span(span: timedelta) -> str:
+    """The span in Prometheus' spelling, in days where these are whole."""
+    return f"{span.days}d" if span == timedelta(days=span.days) else format_span(span)
+
+
+def format_span(span: timedelta) -> str:
+    """The span in Go's spelling, without the zeros that nobody types: `1h`, not `1h0m0s`."""
+    return re.sub(r"(?<=\D)0[ms](?=$|0s$)", "", format_duration(span)) or "0s"
+
+
+def split_names(text: str) -> frozenset[str]:
+    """The names in a comma-separated list."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def parse_whole(text: str) -> int:
+    """The whole number that a text names; a ValueError beyond what the original can hold."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{quote(text)} is not a whole number")
+    # Cut, so that no number of digits can make this slow.
+    number = int(text) if len(text) <= _MOST_DIGITS else _LARGEST + 1
+    return int(_bounded(number, text))
+
+
+def parse_number(text: str) -> float:
+    """The number that a text names; a ValueError for what is none, endless, or nearly nothing."""
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise ValueError(f"{quote(text)} is not a number") from error
+    if math.isnan(number):
+        raise ValueError(f"{quote(text)} is not a number")
+    if 0 < abs(number) < _SMALLEST:
+        raise ValueError(f"{quote(text)} is closer to 0 than a number may be")
+    return _bounded(number, text)
+
+
+def _bounded(number: float, text: str) -> float:
+    if abs(number) > _LARGEST:
+        raise ValueError(f"{quote(text)} is larger than a number may be")
+    return number
+
+
+def _read_cpu(text: str) -> int:
+    return _read_amount(Resource.CPU, text)
+
+
+def _read_memory(text: str) -> int:
+    return _read_amount(Resource.MEMORY, text)
+
+
+def _read_amount(resource: Resource, text: str) -> int:
+    try:
+        amount = quantities.parse_amount(resource, text)
+    except quantities.QuantityError as error:
+        raise ValueError(f"{quote(text)} is not a quantity such as 500m or 2Gi") from error
+    # A quantity is cut to the largest: as a limit it would limit nothing.
+    if amount >= _LARGEST:
+        raise ValueError(f"{quote(text)} is larger than a quantity may be")
+    return amount
+
+
+def _converter(read: Callable[[str], object]) -> Callable[[object, Sequence[Token]], object]:
+    def convert(_: object, tokens: Sequence[Token]) -> object:
+        return read(tokens[0].value)
+
+    return convert
+
+
+def _parse_numbers(_: object, tokens: Sequence[Token]) -> tuple[float, ...]:
+    return tuple(parse_number(token.value) for token in tokens)
+
+
+Text: TypeAlias = Annotated[str, Parameter(metavar="TEXT", show_default=False)]
+"""Text that is empty by default."""
+Named: TypeAlias = Annotated[str, Parameter(metavar="TEXT")]
+"""Text that has a default."""
+Whole: TypeAlias = Annotated[int, Parameter(metavar="NUMBER", converter=_converter(parse_whole))]
+"""A whole number."""
+Number: TypeAlias = Annotated[
+    float, Parameter(metavar="NUMBER", converter=_converter(parse_number))
+]
+"""Any number that is one: neither NaN nor infinite."""
+Count: TypeAlias = Annotated[int | None, Parameter(converter=_converter(parse_whole))]
+"""A whole number that may be left out."""
+Numbers: TypeAlias = Annotated[tuple[float, ...], Parameter(negative="", converter=_parse_numbers)]
+"""Numbers, each by a flag of its own."""
+Switch: TypeAlias = Annotated[
+    bool, Parameter(negative="", show_default=lambda is_on: "true" if is_on else "")
+]
+"""On with its name alone, as in Go; `--name=false` is off."""
+Span: TypeAlias = Annotated[
+    timedelta,
+    Parameter(metavar="DURATION", converter=_converter(parse_duration), show_default=format_span),
+]
+"""A length of time in Go's syntax."""
+LongSpan: TypeAlias = Annotated[
+    timedelta,
+    Parameter(
+        metavar="DURATION", converter=_converter(parse_long_span), show_default=format_long_span
+    ),
+]
+"""A length of time in Prometheus' syntax, which knows days and weeks."""
+Cpu: TypeAlias = Annotated[
+    int | None,
+    Parameter(metavar="QUANTITY", converter=_converter(_read_cpu), show_default=False),
+]
+"""A quantity of CPU."""
+Memory: TypeAlias = Annotated[
+    int | None,
+    Parameter(metavar="QUANTITY", converter=_converter(_read_memory), show_default=False),
+]
+"""A quantity of memory."""
+Unused: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
+"""The words of a command line that no flag takes."""
+
+
+_RecordT = TypeVar("_RecordT")
+
+FLAT: Final = "*"
+"""The parser's name for a record whose flags have the names of its fields and nothing before."""
+
+
+def flag_group(title: str, *, order: int) -> Callable[[type[_RecordT]], type[_RecordT]]:
+    """Declare a record of flags; help shows them under the title, small orders first."""
+    return Parameter(name=FLAT, group=Group(title, sort_key=order))
+
+
+def flag_groups(record: type[_RecordT]) -> type[_RecordT]:
+    """Declare a record of records of flags."""
+    return Parameter(name=FLAT)(record)

@@ -1,0 +1,87 @@
+"""One sentence for each way in which a command line cannot be read, in words for people.
+
+cyclopts words its errors for programmers: it shows lists, types and texts of Python.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from enum import Enum
+from typing import Final
+
+import cyclopts
+from cyclopts import exceptions
+
+from trimtab.cli.errors import quote
+
+_LIKE: Final = 0.75
+"""Names that have less in common are no slips of the finger."""
+_NO: Final = "--no-"
+_VALUES_OF_SWITCHES: Final = ("true", "false")
+_ALIKE: Final = {bool: "neither true nor false", int: "not a whole number", float: "not a number"}
+
+
+def explain_misuse(error: cyclopts.CycloptsError) -> str:
+    """Say what is wrong with a command line, where, and what was seen."""
+    match error:
+        case exceptions.UnknownCommandError():
+            return _explain_command(error)
+        case exceptions.UnknownOptionError():
+            name = (error.token.keyword or error.token.value).partition("=")[0]
+            known = [each for one in error.argument_collection if one.parse for each in one.names]
+            return f"flag {name} is unknown{suggest(name, known)}"
+        case exceptions.UnusedCliTokensError():
+            return explain_unused(error.unused_tokens or ())
+        case exceptions.CoercionError():
+            return _explain_value(error)
+        case exceptions.MissingArgumentError(argument=cyclopts.Argument() as argument):
+            name = error.keyword or argument.name
+            return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+        case _:
+            return _explain_other(error)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A question for the name that was meant, if one is near."""
+    names = list(known)
+    switch = f"--{name.removeprefix(_NO)}"
+    if name.startswith(_NO) and switch in names:
+        # Without the value it would be the opposite of what was meant.
+        return f"; did you mean {switch}=false?"
+    close = get_close_matches(name, names, n=1, cutoff=_LIKE)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _explain_other(error: cyclopts.CycloptsError) -> str:
+    if isinstance(error, exceptions.RepeatArgumentError):
+        return f"{error.token.keyword} is given more than once"
+    error.verbose = False
+    return str(error)
+
+
+def _explain_command(error: exceptions.UnknownCommandError) -> str:
+    [name, *_] = error.unused_tokens or [""]
+    known = [each for each in error.app or () if not each.startswith("-")]
+    return f"there is no command {quote(name)}{suggest(name, known)}"
+
+
+def explain_unused(words: Sequence[str]) -> str:
+    """Say which words belong to no flag, and how a switch takes its value."""
+    shown = ", ".join(quote(word) for word in words)
+    is_value = words[:1] and words[0].lower() in _VALUES_OF_SWITCHES
+    hint = "; a switch takes its value as in --leader-elect=false" if is_value else ""
+    return f"unused argument{'s' if len(words) > 1 else ''} {shown}{hint}"
+
+
+def _explain_value(error: exceptions.CoercionError) -> str:
+    token, kind = error.token, error.target_type
+    name = token.keyword if token is not None else None
+    if name is None:
+        name = error.argument.name if error.argument is not None else "a value"
+    if error.msg is not None:
+        return f"{name}: {error.msg}"
+    value = quote(token.value if token is not None else "")
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        names = [str(member.value) for member in kind]
+        likely = suggest(token.value, names) if token is not None else ""
+        return f"{name}: {value} is none of {', '.join(names)}{likely}"
+    return f"{name}: {value} is {_ALIKE.get(kind, 'not a value for it') if kind else 'not usable'}"

@@ -1,0 +1,41 @@
+"""Amounts as people read them: rounded, with the unit that they think in."""
+
+from typing import Final
+
+from trimtab.core.histogram.buckets import CORE
+from trimtab.core.model.quantities import format_amount
+from trimtab.core.model.recommendation import MIB
+from trimtab.core.model.resources import BOTH, Resource, Resources
+
+_GIB: Final = 1024 * MIB
+TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
+
+
+def show_amount(resource: Resource, amount: int | None) -> str:
+    """An amount of one container; a dash if there is none."""
+    if amount is None:
+        return "-"
+    if resource is Resource.CPU:
+        return format_amount(resource, amount)
+    # People compare sizes; exact bytes are for programs.
+    return f"{-(-amount // MIB)}Mi"
+
+
+def in_large_units(resource: Resource, amount: int) -> float:
+    """Cores or GiB."""
+    return amount / (CORE if resource is Resource.CPU else _GIB)
+
+
+def show_large(resource: Resource, amount: int) -> str:
+    """An amount of many containers, with its unit."""
+    unit = "cores" if resource is Resource.CPU else "GiB"
+    return f"{in_large_units(resource, amount):.2f} {unit}"
+
+
+def write_quantities(amounts: Resources) -> dict[str, str]:
+    """The amounts as Kubernetes writes them."""
+    return {
+        resource.value: format_amount(resource, amounts[resource])
+        for resource in BOTH
+        if resource in amounts
+    }

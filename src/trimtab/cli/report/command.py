@@ -1,0 +1,161 @@
+"""`trimtab report`: what all workloads of a cluster request, and what they should."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, TypeAlias, assert_never
+
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.selector_text import decode_selector_text
+from trimtab.cli.commands.read_cluster import ViewFlags, say
+from trimtab.cli.errors import FailedError, UsageError
+from trimtab.cli.flags import start
+from trimtab.cli.flags.common import LogFlags
+from trimtab.cli.flags.types import format_span
+from trimtab.cli.output.columns import screen_width
+from trimtab.cli.output.csv import format_csv
+from trimtab.cli.report.flags import Format, LookFlags, PastFlags, Sort, TellFlags
+from trimtab.cli.report.html import to_html
+from trimtab.cli.report.observe import Order, Report, make_report
+from trimtab.cli.report.patches import draft_patches, write_patches
+from trimtab.cli.report.records import csv_rows, format_json, format_yaml
+from trimtab.cli.report.text import format_markdown, format_table, is_ignorant
+from trimtab.cli.runtime import logs
+from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cli.runtime.history_source import order_prometheus
+from trimtab.cluster.clock import RealClock
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector
+from trimtab.core.report.severity import rank
+from trimtab.core.report.sizes import WorkloadSizing
+from trimtab.recommender.settings import HistorySettings
+
+_VIEW: Final = ViewFlags()
+_LOOK: Final = LookFlags()
+_TELL: Final = TellFlags()
+_PAST: Final = PastFlags()
+_FAILED: Final = 1
+_NO_USAGE: Final = (
+    "no usage is known of any container; watch for longer (--watch-for), or read what was"
+    " (--prometheus-address)"
+)
+_SHORT: Final = timedelta(milliseconds=200)
+
+_Key: TypeAlias = Callable[[WorkloadSizing], tuple[object, ...]]
+
+
+def report(
+    *,
+    look: LookFlags = _LOOK,
+    tell: TellFlags = _TELL,
+    past: PastFlags = _PAST,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """Every workload with what it requests and what is recommended: 0, or 1 without any usage."""
+    order = _order(look, past, view)
+    logs.set_up(LogFlags(v=0))
+    clock = RealClock()
+    connection = find_way(view.kubeconfig, clock, os.environ, view.context)
+    found = asyncio.run(make_report(order, connection, clock))
+    shown = _choose(found.workloads, tell)
+    chosen = replace(found, workloads=shown, hidden=len(found.workloads) - len(shown))
+    sys.stdout.write(_format(chosen, tell.output, view))
+    if tell.patch is not None:
+        _write_patches(chosen.workloads, tell)
+    if is_ignorant(found):
+        say(f"trimtab: {_NO_USAGE}")
+        return _FAILED
+    return 0
+
+
+def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> Order:
+    """What is asked for; a UsageError where that makes no sense."""
+    if look.watch_for < timedelta(0):
+        raise UsageError(f"--watch-for: {format_span(look.watch_for)} is less than no time; try 2m")
+    if look.min_samples < 1:
+        raise UsageError(f"--min-samples: {look.min_samples} is less than 1")
+    history = start.make_settings(
+        lambda: HistorySettings(
+            past.history_length,
+            past.history_resolution,
+            patience=_SHORT,
+            workers=past.prometheus_max_queries,
+        ),
+        start.list_changed(past),
+    )
+    return Order(
+        view,
+        _parse_selector(look.selector),
+        look.watch_for,
+        look.min_samples,
+        order_prometheus(past, os.environ) if past.prometheus_address else None,
+        history,
+    )
+
+
+def _parse_selector(text: str) -> Selector:
+    try:
+        return decode_selector_text(text, "--selector")
+    except DecodeError as error:
+        raise UsageError(f"{error}: try app=web or tier!=back") from error
+
+
+def _choose(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> list[WorkloadSizing]:
+    """Those that are bad enough, in the order that was asked for."""
+    chosen = [each for each in workloads if rank(each.severity) >= rank(tell.min_severity)]
+    # What comes first by namespace, kind and name stays first among its equals.
+    return sorted(chosen, key=_key(tell.sort))
+
+
+def _key(sort: Sort) -> _Key:
+    match sort:
+        case Sort.NAME:
+            return lambda each: (each.workload,)
+        case Sort.SEVERITY:
+            return lambda each: (-rank(each.severity),)
+        case Sort.CPU:
+            return lambda each: (-abs(each.difference(Resource.CPU)),)
+        case Sort.MEMORY:
+            return lambda each: (-abs(each.difference(Resource.MEMORY)),)
+        case _:
+            assert_never(sort)
+
+
+def _format(found: Report, output: Format, view: ViewFlags) -> str:
+    match output:
+        case Format.TABLE | Format.WIDE:
+            return format_table(
+                found,
+                is_wide=output is Format.WIDE,
+                with_namespace=view.all_namespaces,
+                width=screen_width(),
+                in_colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
+            )
+        case Format.JSON:
+            return format_json(found)
+        case Format.YAML:
+            return format_yaml(found)
+        case Format.CSV:
+            return format_csv(csv_rows(found))
+        case Format.MARKDOWN:
+            return format_markdown(found)
+        case Format.HTML:
+            return to_html(found)
+        case _:
+            assert_never(output)
+
+
+def _write_patches(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> None:
+    assert tell.patch is not None
+    least = timedelta(0) if tell.allow_thin_data else tell.min_history
+    patches = draft_patches(workloads, tell.patch, least)
+    try:
+        write_patches(patches, tell.out)
+    except OSError as error:
+        raise FailedError(f"cannot write {tell.out}: {error.strerror or error}") from error
+    for line in patches.left_out:
+        say(f"trimtab: no file for {line}")
+    say(f"trimtab: {len(patches.files)} files are in {tell.out}")

@@ -1,0 +1,84 @@
+"""The flags of `trimtab report`."""
+
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimtab.cli.flags.recommender import HistoryFlags
+from trimtab.cli.flags.types import Span, Switch, Text, Whole, flag_group
+from trimtab.core.model.records import dataclass
+from trimtab.core.report.severity import Severity
+
+
+class Format(StrEnum):
+    """How a report is written."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+class Sort(StrEnum):
+    """What comes first."""
+
+    SEVERITY = "severity"
+    NAME = "name"
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+class PatchKind(StrEnum):
+    """What is written for each workload."""
+
+    KUSTOMIZE = "kustomize"
+    VPA = "vpa"
+
+
+@flag_group("What is looked at", order=1)
+@dataclass(frozen=True, slots=True)
+class LookFlags:
+    """Which pods count, and how long they are looked at."""
+
+    selector: Annotated[Text, Parameter(name=["--selector", "-l"])] = ""
+    """Only pods with these labels, such as app=web,tier!=back."""
+    watch_for: Span = timedelta(minutes=2)
+    """How long usage is watched, if no --prometheus-address tells what was."""
+    min_samples: Whole = 2
+    """With fewer samples of a container nothing is recommended for it."""
+
+
+@flag_group("How it is told", order=2)
+@dataclass(frozen=True, slots=True)
+class TellFlags:
+    """How the report is written."""
+
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE
+    """How it is written; html is one file, readable offline."""
+    sort: Sort = Sort.SEVERITY
+    """What comes first: the worst, a name, or most CPU or memory to be saved or missing."""
+    min_severity: Severity = Severity.UNKNOWN
+    """Leave out workloads that are better than this."""
+    patch: PatchKind | None = None
+    """Write a file for each workload, too: a kustomize patch, or an autoscaler (mode Off)."""
+    out: Path = Path("trimtab-patches")
+    """The folder for these files."""
+    min_history: Span = timedelta(hours=24)
+    """A kustomize patch needs this much history of each container."""
+    allow_thin_data: Switch = False
+    """Write kustomize patches from less history, too."""
+
+
+@flag_group("History from Prometheus", order=4)
+@dataclass(frozen=True, slots=True)
+class PastFlags(HistoryFlags):
+    """Where the past is to be had, if anywhere."""
+
+    prometheus_address: Text = ""
+    """Where Prometheus is; without it usage is watched for a while."""

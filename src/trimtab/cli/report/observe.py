@@ -1,0 +1,297 @@
+"""What a report sees of a cluster: pods by workload, autoscalers, checkpoints, limits, nodes.
+
+Only reading is needed, and hardly anything is demanded: autoscalers, checkpoints and nodes are left
+out where they cannot be seen, and that is said.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from trimtab.admission.target_index import target_name
+from trimtab.api.kinds.hpa import decode_horizontal
+from trimtab.api.kinds.nodes import decode_node
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import decode_list
+from trimtab.cli.commands.read_cluster import ViewFlags, joined, namespace_of, seen
+from trimtab.cli.errors import FailedError
+from trimtab.cli.flags.types import format_long_span, format_span
+from trimtab.cli.output.empty_results import require_namespace, tell_absence, tell_unreadable
+from trimtab.cli.runtime.history_source import PastOrder
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope
+from trimtab.cluster.ports import Owners, UsageSource
+from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.core.model.hpa import Horizontal, Marking, scaling_among
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.model.recommendation import MIB, RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.selectors import Selector
+from trimtab.core.report.sizes import Surroundings, Totals, WorkloadSizing, add_up, size_group
+from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods
+from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.sizing.node_capacity import NodeRooms
+from trimtab.recommender.dry_run import Bystander, HistoryProgress, Sight
+from trimtab.recommender.settings import HistorySettings, RecommenderSettings
+from trimtab.updater.pod_owners import OwnerKey, owner_key, resolve_targets
+
+_RecordT = TypeVar("_RecordT")
+
+_ASKED_AT_ONCE: Final = 10
+_MOST_LEVELS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What of the cluster is shown, and for people what is not."""
+
+    scope: Scope
+    nodes: tuple[Node, ...] = ()
+    horizontals: tuple[Horizontal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def find_visible(client: Client, namespace: str) -> Visible:
+    """What somebody sees who asks; of a namespace, or of all if it is empty."""
+    notes = []
+    autoscalers = await _is_shown(client, paths.autoscalers(namespace))
+    checkpoints = autoscalers and await _is_shown(client, paths.checkpoints(namespace))
+    if not autoscalers:
+        notes.append("autoscalers cannot be seen here: as if there were none")
+    elif not checkpoints:
+        notes.append("checkpoints cannot be seen: what autoscalers have learned is not known")
+    nodes = await _list(client, paths.collection("v1", "nodes"), decode_node)
+    if not nodes:
+        notes.append("nodes cannot be seen: which part of one a pod takes is not known")
+    scaled = paths.collection("autoscaling/v2", "horizontalpodautoscalers", namespace)
+    horizontals = await _list(client, scaled, decode_horizontal)
+    if horizontals is None:
+        notes.append("horizontal autoscalers cannot be seen: what is left to them is not known")
+    scope = Scope(namespace, autoscalers=autoscalers, checkpoints=checkpoints)
+    return Visible(scope, nodes or (), horizontals or (), tuple(notes))
+
+
+async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector) -> Sight:
+    """All pods that the selector matches, by workload and autoscaler."""
+    autoscalers = await resolve_targets(
+        cluster.owners, cluster.autoscalers, concurrency=_ASKED_AT_ONCE
+    )
+    chosen = [pod for pod in cluster.pods if selector.matches(pod.labels)]
+    groups = group_pods(await _find_owners(cluster.owners, chosen), autoscalers)
+    marking = Marking(scaling_among(visible.horizontals, cluster.owners.known).of)
+    marked = [replace(group, autoscaler=marking.mark(group.autoscaler)) for group in groups]
+    return Sight(marked, cluster.owners, visible.nodes, tuple(cluster.checkpoints))
+
+
+def surround(
+    cluster: LiveCluster, groups: Iterable[Group], nodes: tuple[Node, ...], least_samples: int
+) -> Surroundings:
+    """What bounds the pods of some groups."""
+    namespaces = {group.workload.namespace for group in groups}
+    ranges = {name: tuple(cluster.limit_ranges(name)) for name in namespaces}
+    by_name = {node.name: node for node in nodes}
+    autoscalers = cluster.autoscalers.index(target_name)
+    daemons = list_daemons(cluster.daemon_sets, autoscalers.under, cluster.limit_ranges)
+    return Surroundings(ranges, by_name, NodeRooms(nodes, daemons), least_samples)
+
+
+async def _is_shown(client: Client, path: str) -> bool:
+    try:
+        await client.fetch(path, {"limit": "1"})
+    except (NotFoundError, ForbiddenError):
+        return False
+    return True
+
+
+async def _list(
+    client: Client, path: str, decode: Callable[[bytes], _RecordT]
+) -> tuple[_RecordT, ...] | None:
+    """All objects under a path; None if they may not be seen."""
+    try:
+        return decode_list(await client.fetch(path), decode).items
+    except (NotFoundError, ForbiddenError, DecodeError):
+        return None
+
+
+async def _find_owners(owners: Owners, pods: Iterable[Pod]) -> list[Owned]:
+    """Each pod with its workload, which is asked for once for all pods of an owner."""
+    known: dict[OwnerKey, Owned] = {}
+    found = []
+    for pod in pods:
+        key = owner_key(pod)
+        if key is None:
+            found.append(Owned(pod, None))
+            continue
+        if key not in known:
+            known[key] = await _find_workload(owners, pod)
+        found.append(replace(known[key], pod=pod))
+    return found
+
+
+async def _find_workload(owners: Owners, pod: Pod) -> Owned:
+    """The topmost workload with its API version, which only who is owned by it tells."""
+    topmost = await owners.topmost(pod)
+    owner: OwnerReference | None = pod.owner
+    for _ in range(_MOST_LEVELS):
+        if owner is None or topmost is None:
+            break
+        name = WorkloadName(pod.namespace, owner.kind, owner.name)
+        workload = await owners.workload(name, owner.api_version)
+        if name == topmost:
+            return Owned(pod, workload, owner.api_version)
+        owner = None if workload is None else workload.owner
+    return Owned(pod, None)
+
+
+_BETWEEN_READINGS: Final = timedelta(seconds=15)
+"""As often as a metrics server usually reads."""
+_BETWEEN_LOOKS: Final = timedelta(milliseconds=200)
+_ESTIMATES: Final = RecommendationSettings(
+    # What is read, and written into patches, by people.
+    memory=replace(RecommendationSettings().memory, rounding=MIB)
+)
+_PODS_CHOSEN: Final = "pods that --selector matches"
+_NO_METRICS: Final = "is there a metrics server? --prometheus-address does without"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the report is to be about."""
+
+    view: ViewFlags
+    selector: Selector
+    watch_for: timedelta
+    least_samples: int
+    past: PastOrder | None
+    """Where history is; None if usage is to be watched."""
+    history: HistorySettings
+
+    @property
+    def source(self) -> str:
+        """From what is learned, for people."""
+        if self.past is None:
+            return f"{format_span(self.watch_for)} of the metrics API"
+        return f"{format_long_span(self.history.length)} of Prometheus"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found."""
+
+    workloads: Sequence[WorkloadSizing]
+    totals: Totals
+    source: str
+    """From what it was learned, for people."""
+    notes: tuple[str, ...] = ()
+    """What is missing, for people."""
+    hidden: int = 0
+    """How many workloads are in the totals and not shown."""
+
+
+async def make_report(order: Order, connection: Connection, clock: RealClock) -> Report:
+    """What is requested beside what is recommended; a FailedError if there is nothing to see."""
+    namespace = namespace_of(order.view, connection)
+    async with joined(connection, clock) as client:
+        visible = await find_visible(client, namespace)
+        async with seen(client, visible.scope, connection) as cluster:
+            sight = await look_around(cluster, visible, order.selector)
+            around = surround(cluster, sight.groups, visible.nodes, order.least_samples)
+            if not sight.groups:
+                await require_namespace(client, namespace)
+                has_pods = any(True for _ in cluster.pods)
+                raise FailedError(tell_absence(_PODS_CHOSEN if has_pods else "pods", namespace))
+            hidden = tuple(_list_hidden(cluster))
+        bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
+    sized = [size_group(*conclusion, around) for conclusion in bystander.conclude()]
+    totals = add_up(sized, visible.nodes)
+    return Report(sized, totals, order.source, (*visible.notes, *hidden, *notes))
+
+
+def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
+    """What is left out although it is there."""
+    for kind, store in (("autoscaler", cluster.autoscalers), ("pod", cluster.pods)):
+        for one in store.unreadable:
+            yield f"as if it were not there: {tell_unreadable(kind, one)}"
+
+
+async def _learn(
+    order: Order, sight: Sight, clock: RealClock, metrics: UsageSource
+) -> tuple[Bystander, tuple[str, ...]]:
+    settings = RecommenderSettings(history=order.history, recommendations=_ESTIMATES)
+    if order.past is None:
+        bystander = Bystander(sight, settings, clock)
+        await bystander.begin()
+        await _watch(bystander, metrics, order.watch_for, clock)
+        return bystander, ()
+    async with order.past.source(clock, lambda _: None) as source:
+        bystander = Bystander(sight, settings, clock, source)
+        await bystander.begin()
+        progress = await _read_history(bystander, clock)
+    return bystander, _judge_history(progress)
+
+
+async def _watch(
+    bystander: Bystander, metrics: UsageSource, span: timedelta, clock: RealClock
+) -> None:
+    """Read usage again and again until the time is over."""
+    begin = clock.now()
+    with _progress() as tell:
+        while True:
+            try:
+                bystander.take_in(await metrics.fetch())
+            except (ClusterError, DecodeError) as error:
+                problem = f"no usage from the metrics API: {error}; {_NO_METRICS}"
+                raise FailedError(problem) from error
+            past = clock.now() - begin
+            if past >= span:
+                return
+            tell(f"watching usage: {past.seconds} s of {format_span(span)}")
+            await clock.sleep(min(_BETWEEN_READINGS, span - past))
+
+
+async def _read_history(bystander: Bystander, clock: RealClock) -> HistoryProgress:
+    assert bystander.history is not None
+    reading = asyncio.create_task(bystander.history.run())
+    try:
+        with _progress() as tell:
+            while not (progress := await bystander.advance_history()).is_over:
+                tell(f"reading history: {progress.done} of {progress.all} namespaces")
+                await clock.sleep(_BETWEEN_LOOKS)
+            return progress
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+def _judge_history(progress: HistoryProgress) -> tuple[str, ...]:
+    """What could not be read, for people; a FailedError if that is all of it."""
+    problems = progress.problems
+    if problems and not progress.done:
+        raise FailedError(f"no history: {next(iter(problems.values()))}")
+    return tuple(f"no history of {name}: {problem}" for name, problem in sorted(problems.items()))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Where one line after the other replaces the last; nothing is left in the end."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        yield _rewrite
+    finally:
+        _rewrite("")
+
+
+def _rewrite(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[K{text}")
+    sys.stderr.flush()

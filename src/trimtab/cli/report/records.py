@@ -1,0 +1,130 @@
+"""A report for programs: JSON, YAML and the rows of CSV."""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+import yaml
+
+from trimtab.cli.output.amounts import write_quantities
+from trimtab.cli.report.observe import Report
+from trimtab.core.model.limits import NO_AMOUNTS
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.report.sizes import ContainerSizing, WorkloadSizing
+
+_COLUMNS: Final = (
+    "namespace",
+    "kind",
+    "name",
+    "autoscaler",
+    "container",
+    "pods",
+    "samples",
+    "history_seconds",
+    "confidence",
+    "resource",
+    "request",
+    "recommended_request",
+    "limit",
+    "recommended_limit",
+    "change",
+    "node_share",
+    "severity",
+    "doubt",
+)
+
+
+def format_json(report: Report) -> str:
+    """One object with everything that is known."""
+    return json.dumps(_to_record(report), indent=2) + "\n"
+
+
+def format_yaml(report: Report) -> str:
+    """The same in YAML."""
+    return yaml.safe_dump(_to_record(report), sort_keys=False)
+
+
+def csv_rows(report: Report) -> Iterator[list[object]]:
+    """The titles, then a row for each container and resource, in millicores and bytes."""
+    yield [*_COLUMNS]
+    for workload in report.workloads:
+        for container in workload.containers:
+            for resource in BOTH:
+                yield _csv_row(workload, container, resource)
+
+
+def _to_record(report: Report) -> dict[str, object]:
+    totals = report.totals
+    return {
+        "source": report.source,
+        "score": totals.score,
+        "requested": write_quantities(totals.requested),
+        "recommended": write_quantities(totals.wanted),
+        "capacity": write_quantities(totals.capacity),
+        "workloads": [_workload_record(each) for each in report.workloads],
+        "notes": list(report.notes),
+    }
+
+
+def _workload_record(workload: WorkloadSizing) -> dict[str, object]:
+    return {
+        "namespace": workload.workload.namespace,
+        "kind": workload.workload.kind,
+        "name": workload.workload.name,
+        "apiVersion": workload.api_version or None,
+        "autoscaler": None if workload.autoscaler is None else workload.autoscaler.name,
+        "pods": workload.pods,
+        "severity": workload.severity.value,
+        "binding": workload.binding and workload.binding.value,
+        "nodeShares": {kind.value: round(share, 4) for kind, share in workload.shares.items()},
+        "containers": [_container_record(each) for each in workload.containers],
+    }
+
+
+def _container_record(container: ContainerSizing) -> dict[str, object]:
+    change = {kind: container.difference(kind) for kind in BOTH if container.recommended}
+    return {
+        "name": container.name,
+        "pods": container.pods,
+        "severity": container.severity.value,
+        "severities": {kind.value: container.severity_of(kind).value for kind in BOTH},
+        "current": _allocation_record(container.current),
+        "recommended": container.recommended and _allocation_record(container.recommended),
+        "change": {kind.value: amount for kind, amount in change.items()},
+        "samples": container.learned.samples,
+        "historySeconds": int(container.learned.span.total_seconds()),
+        "confidence": round(container.learned.confidence, 4),
+        "doubt": container.doubt and container.doubt.value,
+        "held": [kind.value for kind in BOTH if kind in container.held],
+    }
+
+
+def _allocation_record(allocation: Allocation) -> dict[str, object]:
+    return {
+        "requests": write_quantities(allocation.requests or NO_AMOUNTS),
+        "limits": write_quantities(allocation.limits or NO_AMOUNTS),
+    }
+
+
+def _csv_row(
+    workload: WorkloadSizing, container: ContainerSizing, resource: Resource
+) -> list[object]:
+    name, told = workload.workload, container.recommended or Allocation()
+    amounts = (
+        container.current.requests,
+        told.requests,
+        container.current.limits,
+        told.limits,
+    )
+    return [
+        *(name.namespace, name.kind, name.name),
+        "" if workload.autoscaler is None else workload.autoscaler.name,
+        *(container.name, container.pods, container.learned.samples),
+        int(container.learned.span.total_seconds()),
+        *(f"{container.learned.confidence:.4f}", resource.value),
+        *((each or NO_AMOUNTS).get(resource, "") for each in amounts),
+        container.difference(resource) if container.recommended else "",
+        f"{workload.shares[resource]:.4f}" if resource in workload.shares else "",
+        *(container.severity_of(resource).value, container.doubt or ""),
+    ]

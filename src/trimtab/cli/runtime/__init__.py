@@ -1,0 +1,1 @@
+"""Processes: health, pages, logs, workers, connections."""

@@ -1,0 +1,282 @@
+"""Components on a real cluster, from a command line to their end; what they do is their own affair.
+
+One that acts on its own may have to win an election first, has a loop that must not fall silent,
+and shows at its address how it is. Several in one process share the views of the cluster, the
+address and the end: where one breaks, the others are told to end.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import field
+from functools import partial
+from itertools import chain
+from random import SystemRandom
+from typing import Final, Generic, TypeVar
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from trimtab import __version__
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags import start
+from trimtab.cli.flags.common import CommonFlags, PageFlags
+from trimtab.cli.runtime import logs, process
+from trimtab.cli.runtime.cluster_connection import connected, election_settings, find_way
+from trimtab.cli.runtime.health import (
+    HALF_BLIND,
+    Heartbeat,
+    ReadWatchdog,
+    list_obstacles,
+    list_shortcomings,
+    watch_obstacles,
+)
+from trimtab.cli.runtime.http_server import Page, Probes, parse_address, serving, serving_probes
+from trimtab.cli.runtime.page_guard import protecting
+from trimtab.cli.runtime.tracing import traced
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.http.client import Client
+from trimtab.cluster.live.cluster import LiveCluster, Scope, merge_scopes
+from trimtab.cluster.live.leader_election import ElectionSettings, Elector
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.records import dataclass
+
+FlagsT = TypeVar("FlagsT")
+SettingsT = TypeVar("SettingsT")
+
+INTERVALS_UNTIL_DEAD: Final = 5
+"""The original's: after so many intervals without a tick that succeeded we are not healthy."""
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Order(Generic[FlagsT, SettingsT]):
+    """What a command line asks for, checked."""
+
+    common: CommonFlags
+    flags: FlagsT
+    settings: SettingsT
+    address: str
+    election: ElectionSettings
+    warnings: Sequence[str]
+
+    def elector(self, cluster: LiveCluster, clock: RealClock) -> Elector | None:
+        """A seat in the election, if there shall be one."""
+        if not self.common.election.leader_elect:
+            return None
+        return Elector(cluster, self.election, clock=clock, elapsed=clock.elapsed)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """What a process runs, and what it asks to know how that goes."""
+
+    cluster: LiveCluster
+    duty: process.Duty
+    heartbeat: Heartbeat
+    elector: Elector | None
+    list_problems: Callable[[], Iterable[Exception]] = tuple
+    """What keeps it from its work, beyond what its cluster and its elector say."""
+    list_reasons: Callable[[], Iterable[str]] = tuple
+    """The same, in words."""
+    pages: Mapping[str, Page] = field(default_factory=dict)
+    """What it shows besides metrics and health, by path."""
+    ends_last: bool = False
+    """Whether others need it until they have ended."""
+
+    def obstacles(self) -> list[str]:
+        """What keeps it from its work now."""
+        others = list(self.list_problems())
+        if self.elector is not None and self.elector.problem is not None:
+            others.append(self.elector.problem)
+        return [*list_obstacles(self.cluster, others), *self.list_reasons()]
+
+    def shortcomings(self) -> list[str]:
+        """What it works without, and would better know."""
+        return list_shortcomings(self.cluster.shortcomings())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component before there is a cluster to build it on."""
+
+    name: str
+    scope: Scope
+    """What of the cluster it has to see."""
+    build: Callable[[LiveCluster, Client, RealClock], Component]
+
+
+def check(
+    unused: Sequence[str],
+    common: CommonFlags,
+    flags: FlagsT,
+    to_settings: Callable[[FeatureGates], SettingsT],
+) -> Order[FlagsT, SettingsT]:
+    """What the flags ask for; a UsageError if that makes no sense."""
+    known = start.list_flags(common, flags)
+    unknown = start.list_unknown(unused, known, is_strict=common.line.strict_flags)
+    gates, flaws = start.parse_gates(common.cluster.feature_gates)
+    settings = start.make_settings(lambda: to_settings(gates), start.list_changed(common, flags))
+    # Who takes part in no election has no name for its lease.
+    address, lease = str(known["address"]), str(known.get("leader_elect_resource_name", ""))
+    parse_address(address)
+    check_pages(common.pages)
+    election = election_settings(common.election, lease)
+    return Order(common, flags, settings, address, election, [*unknown, *flaws])
+
+
+def check_variables(common: CommonFlags, flags: object) -> list[str]:
+    """Warnings of environment variables that belong to no flag; a UsageError with strict flags."""
+    known = start.list_flags(common, flags)
+    return start.list_stray(os.environ, known, is_strict=common.line.strict_flags)
+
+
+def check_pages(flags: PageFlags) -> None:
+    """Raise a UsageError if the flags of metrics and pages make no sense together."""
+    if flags.health_address:
+        parse_address(flags.health_address, "--health-address")
+    if bool(flags.metrics_tls_cert_file) != bool(flags.metrics_tls_private_key):
+        raise UsageError("--metrics-tls-cert-file and --metrics-tls-private-key go together")
+    if flags.metrics_tls_cert_file and not flags.metrics_secure:
+        raise UsageError("--metrics-tls-cert-file: without --metrics-secure there is no TLS")
+
+
+def run(
+    order: Order[FlagsT, SettingsT],
+    part: Part,
+    advice: Iterable[str] = (),
+) -> int:
+    """The exit code, after the component has run until it was told to end."""
+    strays = check_variables(order.common, order.flags)
+    logs.set_up(order.common.logs)
+    warnings = [*order.warnings, *strays, *advice]
+    with bound_contextvars(component=part.name):
+        start.tell_of_start(part.name, order.common, order.flags, warnings)
+        return process.run(partial(serve, order.common, order.address, [part]))
+
+
+async def serve(
+    common: CommonFlags,
+    address: str,
+    parts: Sequence[Part],
+    stop: asyncio.Event,
+    *,
+    context: str = "",
+) -> None:
+    """Build the components on the cluster, and let them do their duty until told to end."""
+    clock = RealClock()
+    name = parts[0].name if len(parts) == 1 else "run"
+    async with (
+        traced(name, os.environ) as tracer,
+        connected(common.cluster, clock, os.environ, context, tracer) as client,
+    ):
+        scope = merge_scopes([part.scope for part in parts])
+        cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        for part in parts:
+            start.BUILD.labels(part.name, __version__).set(1)
+        watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, common.cluster.read_timeout)
+        components = {part.name: part.build(cluster, client, clock) for part in parts}
+        team = Team(components, watchdog.flaws)
+        async with _shown(common, address, team, context), asyncio.TaskGroup() as group:
+            background = (
+                group.create_task(cluster.run()),
+                group.create_task(_settle(cluster, clock)),
+                group.create_task(watch_obstacles(team.obstacles, clock)),
+                group.create_task(watch_obstacles(team.shortcomings, clock, HALF_BLIND)),
+            )
+            await team.serve(stop)
+            for task in background:
+                task.cancel()
+
+
+@asynccontextmanager
+async def _shown(
+    common: CommonFlags, address: str, team: "Team", context: str
+) -> AsyncIterator[None]:
+    """Show metrics, probes and pages to the callers that the flags name, within the block."""
+    clock, pages = RealClock(), common.pages
+    protection = None
+    async with AsyncExitStack() as stack:
+        if pages.metrics_secure:
+            way = find_way(common.cluster.kubeconfig, clock, os.environ, context)
+            protection = await stack.enter_async_context(protecting(pages, way, clock))
+        await stack.enter_async_context(serving(address, team.probes, team.pages, protection))
+        if pages.health_address:
+            probing = serving_probes(pages.health_address, team.probes)
+            await stack.enter_async_context(probing)
+        yield
+
+
+class Team:
+    """The components of one process, by their names."""
+
+    def __init__(
+        self,
+        components: Mapping[str, Component],
+        list_flaws: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Take the components, and what lists the flaws that they have in common."""
+        self._components = components
+        self._list_flaws = list_flaws
+        self.probes = Probes(self._flaws, self.obstacles)
+        self.pages = {
+            path: page for each in components.values() for path, page in each.pages.items()
+        }
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Let all of them do their duty until told to end; an error if one breaks."""
+        if len(self._components) == 1:
+            [(name, alone)] = self._components.items()
+            await process.serve(name, alone.duty, stop, alone.elector)
+            return
+        broken: list[Exception] = []
+        nobody_acts = asyncio.Event()
+
+        async def serve_one(name: str, component: Component) -> None:
+            until = nobody_acts if component.ends_last else stop
+            with bound_contextvars(component=name):
+                try:
+                    await process.serve(name, component.duty, until, component.elector)
+                except Exception as error:
+                    _logger.exception("a component broke: all are told to end")
+                    broken.append(error)
+                    stop.set()
+
+        async def serve_some(*, last: bool) -> None:
+            async with asyncio.TaskGroup() as group:
+                for name, component in self._components.items():
+                    if component.ends_last is last:
+                        group.create_task(serve_one(name, component))
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve_some(last=True))
+            await serve_some(last=False)
+            nobody_acts.set()
+        if broken:
+            raise ExceptionGroup("components broke", broken)
+
+    def obstacles(self) -> list[str]:
+        """What keeps any of them from its work now."""
+        return _collect(each.obstacles() for each in self._components.values())
+
+    def shortcomings(self) -> list[str]:
+        """What they work without, and would better know."""
+        return _collect(each.shortcomings() for each in self._components.values())
+
+    def _flaws(self) -> list[str]:
+        flaws = {name: each.heartbeat.flaws() for name, each in self._components.items()}
+        own = [f"{name}: {flaw}" for name, found in flaws.items() for flaw in found]
+        return [*self._list_flaws(), *own]
+
+
+def _collect(texts: Iterable[Iterable[str]]) -> list[str]:
+    """All of them once: most are about the cluster, which is one."""
+    return list(dict.fromkeys(chain.from_iterable(texts)))
+
+
+async def _settle(cluster: LiveCluster, clock: RealClock) -> None:
+    """Let the garbage collector leave alone what is listed at the start: it stays."""
+    await cluster.synced()
+    await process.spare_garbage_collection(clock)

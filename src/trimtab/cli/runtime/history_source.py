@@ -1,0 +1,96 @@
+"""The source of history that the recommender's flags ask for, and what shows it who we are."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags import start
+from trimtab.cli.flags.recommender import PrometheusFlags, RecommenderFlags
+from trimtab.cluster.address import parse_address
+from trimtab.cluster.ports import Clock
+from trimtab.cluster.usage.prometheus import Prometheus, SeriesNames
+from trimtab.cluster.usage.prometheus_client import Access, Exchange, QueryClient, QuerySettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
+
+PROMETHEUS: Final = "prometheus"
+"""The storage that is Prometheus; all others are checkpoints, as in the original."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastOrder:
+    """Where history is to be had, checked."""
+
+    queries: QuerySettings
+    access: Access
+    names: SeriesNames
+
+    def source(self, clock: Clock, note: Callable[[Exchange], None]) -> Prometheus:
+        """The source itself, not open yet; of each answer it is told."""
+        client = QueryClient(self.queries, self.access, clock=clock, note=note)
+        return Prometheus(client, self.names)
+
+
+def order_history(flags: RecommenderFlags, environment: Mapping[str, str]) -> PastOrder | None:
+    """Where the flags say that history is, if anywhere; a UsageError if that makes no sense."""
+    if flags.loop.storage != PROMETHEUS:
+        return None
+    return order_prometheus(flags.history, environment)
+
+
+def order_prometheus(flags: PrometheusFlags, environment: Mapping[str, str]) -> PastOrder:
+    """Where the flags say that past usage is; a UsageError if that makes no sense."""
+    _check_address(flags.prometheus_address)
+    queries = start.make_settings(lambda: _query_settings(flags), start.list_changed(flags))
+    return PastOrder(queries, _access(flags, environment), _series_names(flags))
+
+
+def _check_address(address: str) -> None:
+    try:
+        parse_address(address)
+    except ValueError as error:
+        problem = f"--prometheus-address: {address!r} is not an http or https address"
+        raise UsageError(problem) from error
+
+
+def _query_settings(flags: PrometheusFlags) -> QuerySettings:
+    return QuerySettings(
+        flags.prometheus_address,
+        timeout=flags.prometheus_query_timeout,
+        most_queries=flags.prometheus_max_queries,
+        most_bytes=flags.prometheus_max_response_bytes,
+    )
+
+
+def _access(flags: PrometheusFlags, environment: Mapping[str, str]) -> Access:
+    """As in the original: a token, else the flags' user, else that of the environment."""
+    token, file = flags.prometheus_bearer_token, flags.prometheus_bearer_token_file
+    if token and file and flags.username:
+        raise UsageError(
+            "--prometheus-bearer-token, --prometheus-bearer-token-file and --username "
+            "cannot all be set"
+        )
+    username, password = flags.username, flags.password
+    if not username:
+        username = environment.get("PROMETHEUS_USERNAME", "")
+        password = environment.get("PROMETHEUS_PASSWORD", "")
+    return Access(token, file, username, password, is_insecure=flags.prometheus_insecure)
+
+
+def _series_names(flags: PrometheusFlags) -> SeriesNames:
+    return SeriesNames(
+        flags.history_cpu_metric,
+        flags.history_memory_metric,
+        flags.prometheus_cadvisor_job_name,
+        UsageLabels(
+            flags.container_namespace_label,
+            flags.container_pod_name_label,
+            flags.container_name_label,
+        ),
+        PodLabels(
+            flags.metric_for_pod_labels,
+            flags.pod_label_prefix,
+            flags.pod_namespace_label,
+            flags.pod_name_label,
+        ),
+    )

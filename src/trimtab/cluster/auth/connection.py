@@ -1,0 +1,58 @@
+"""Which way in to take: the file that was named, the pod that we are, or the files of a person."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from trimtab.cluster.auth import service_account
+from trimtab.cluster.auth.credentials import Connection
+from trimtab.cluster.ports import Clock
+
+_VARIABLE: Final = "KUBECONFIG"
+
+
+class _Kubeconfigs(Protocol):
+    """What is needed of `trimtab.cluster.auth.kubeconfig`."""
+
+    def load_kubeconfig(
+        self,
+        paths: Sequence[Path],
+        *,
+        environment: Mapping[str, str],
+        clock: Clock,
+        context: str,
+        allow_insecure: bool,
+    ) -> Connection: ...
+
+
+def find_connection(
+    named: str,
+    *,
+    environment: Mapping[str, str],
+    clock: Clock,
+    context: str = "",
+    allow_insecure: bool = False,
+    account: Path = service_account.DIRECTORY,
+) -> Connection:
+    """The connection by the kubeconfig that is named; without one, by what the surroundings say.
+
+    In a pod that is its service account; else the files of `$KUBECONFIG`, else `~/.kube/config`.
+    """
+    if not named and not context and service_account.is_in_cluster(environment, account):
+        return service_account.load_service_account(environment, clock, account)
+    # A pod has no use for it, nor for the YAML that comes with it.
+    kubeconfigs = cast("_Kubeconfigs", import_module("trimtab.cluster.auth.kubeconfig"))
+    return kubeconfigs.load_kubeconfig(
+        [Path(named)] if named else usual_files(environment),
+        environment=environment,
+        clock=clock,
+        context=context,
+        allow_insecure=allow_insecure,
+    )
+
+
+def usual_files(environment: Mapping[str, str]) -> Sequence[Path]:
+    """The kubeconfigs of whoever has this environment: `$KUBECONFIG`, else `~/.kube/config`."""
+    listed = [Path(part) for part in environment.get(_VARIABLE, "").split(":") if part]
+    return listed or [Path(environment.get("HOME", "/")) / ".kube" / "config"]

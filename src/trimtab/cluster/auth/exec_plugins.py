@@ -1,0 +1,180 @@
+"""Exec plugins: programs named by a kubeconfig that print a token or a certificate.
+
+Versions v1 and v1beta1 of the protocol. An answer is kept until it expires or is refused; of many
+requests that want a new one, one runs the program and the others wait for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from trimtab.api.wire.codec import DecodeError, Wire, decode
+from trimtab.api.wire.times import decode_time
+from trimtab.cluster.auth import credentials
+from trimtab.cluster.auth.credentials import Identity, with_token
+from trimtab.cluster.errors import PluginError
+from trimtab.cluster.ports import Clock
+from trimtab.core.model.records import dataclass
+
+VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_SHOWN: Final = 500
+_MARGIN: Final = timedelta(seconds=5)
+"""So long before its end an answer counts as expired: a request is on its way for a while."""
+
+
+class _Answer(Wire, frozen=True, kw_only=True):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+
+class _Credential(Wire, frozen=True, kw_only=True):
+    api_version: str | None = None
+    kind: str | None = None
+    status: _Answer | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Credential)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCall:
+    """How a plugin is called."""
+
+    api_version: str
+    command: tuple[str, ...]
+    """The program and its arguments."""
+    environment: Mapping[str, str]
+    """All of it, ours included."""
+    cluster: Mapping[str, object] | None = None
+    """What the plugin is told about the cluster, if it wants to know."""
+    install_hint: str = ""
+    patience: timedelta = timedelta(minutes=1)
+    """How long it may take."""
+
+
+class ExecPlugin:
+    """Credentials that a program prints."""
+
+    def __init__(
+        self, call: PluginCall, new_identity: Callable[[], Identity], clock: Clock
+    ) -> None:
+        """Credentials that add what the plugin prints to an identity.
+
+        A certificate that it prints gets a TLS context of its own: connections are shared among
+        requests of one context, so none outlives its certificate.
+        """
+        self._call = call
+        self._new_identity = new_identity
+        self._before = new_identity()
+        self._clock = clock
+        self._identity: Identity | None = None
+        self._expires_at: datetime | None = None
+        self._turn = asyncio.Lock()
+
+    async def present(self) -> Identity:
+        """The identity that the plugin gave us, or gives us now."""
+        async with self._turn:
+            if self._identity is None or self._has_expired():
+                self._identity = await self._ask()
+            return self._identity
+
+    async def refresh(self, refused: Identity) -> None:
+        """Forget the identity, unless it is another one than was refused."""
+        if refused is self._identity:
+            self._identity = None
+
+    def _has_expired(self) -> bool:
+        return self._expires_at is not None and self._clock.now() >= self._expires_at - _MARGIN
+
+    async def _ask(self) -> Identity:
+        program = self._call.command[0]
+        output = await _run(self._call)
+        try:
+            answer = _decode_answer(output, self._call.api_version)
+            expires_at = decode_time(answer.expiration_timestamp, "status.expirationTimestamp")
+        except DecodeError as error:
+            raise PluginError(program, error.path, error.problem) from error
+        self._expires_at = expires_at
+        return self._identify(answer)
+
+    def _identify(self, answer: _Answer) -> Identity:
+        identity, program = self._before, self._call.command[0]
+        if answer.client_certificate_data:
+            identity = self._new_identity()
+            _show_certificate(identity, answer, program)
+        if not answer.token:
+            return identity
+        return with_token(identity, answer.token, source=program, field="status.token")
+
+
+def _show_certificate(identity: Identity, answer: _Answer, program: str) -> None:
+    if identity.trust is not None:
+        credentials.show_certificate(
+            identity.trust,
+            answer.client_certificate_data or "",
+            answer.client_key_data or "",
+            source=program,
+            field="status.clientCertificateData",
+        )
+
+
+def _decode_answer(output: bytes, api_version: str) -> _Answer:
+    credential = decode(_DECODER, output)
+    if credential.kind != "ExecCredential" or credential.api_version != api_version:
+        found = f"{credential.kind} of {credential.api_version}"
+        raise DecodeError("apiVersion", f"expected ExecCredential of {api_version}, got {found}")
+    answer = credential.status or _Answer()
+    if not answer.token and not answer.client_certificate_data:
+        raise DecodeError("status", "holds neither a token nor a certificate")
+    if bool(answer.client_certificate_data) != bool(answer.client_key_data):
+        raise DecodeError("status", "holds a certificate without its key, or a key alone")
+    return answer
+
+
+async def _run(call: PluginCall) -> bytes:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *call.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**call.environment, "KUBERNETES_EXEC_INFO": _exec_info(call)},
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        problem = f"cannot be started: {(reason or 'no usable command line').lower()}"
+        hint = f" ({call.install_hint.strip()})" if call.install_hint else ""
+        raise PluginError(call.command[0], "", problem + hint) from error
+    return await _outcome(call, process)
+
+
+async def _outcome(call: PluginCall, process: asyncio.subprocess.Process) -> bytes:
+    program = call.command[0]
+    try:
+        async with asyncio.timeout(call.patience.total_seconds()):
+            output, complaint = await process.communicate()
+    except TimeoutError as error:
+        raise PluginError(program, "", f"gave no answer in {call.patience}") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        said = complaint.decode(errors="replace").strip()[-_SHOWN:]
+        raise PluginError(program, "", f"ended with {process.returncode}: {said}".rstrip(": "))
+    return output
+
+
+def _exec_info(call: PluginCall) -> str:
+    cluster = {} if call.cluster is None else {"cluster": call.cluster}
+    info = {
+        "apiVersion": call.api_version,
+        "kind": "ExecCredential",
+        "spec": {"interactive": False, **cluster},
+    }
+    return msgspec.json.encode(info).decode()

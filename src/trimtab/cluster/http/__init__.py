@@ -1,0 +1,1 @@
+"""An HTTP client with a pool of connections."""

@@ -1,0 +1,343 @@
+"""Connections to one HTTP server, kept open for the next request, through a proxy if need be.
+
+What is asked and what an answer means is for the clients to say. A library would cost a component
+as much memory as all of its own code, and more time at its start and for each request.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final, cast
+
+from trimtab.cluster.address import Address, parse_address
+from trimtab.cluster.http.responses import Head, ResponseError, ResponseReader, TooLongError
+
+MAX_CONNECTIONS: Final = 256
+"""Every watch holds one as long as it lasts."""
+_IDLE_SECONDS: Final = 75.0
+"""An API server ends connections that were silent for 90 s; we are first, so as not to meet it."""
+_KEEP_ALIVE_SECONDS: Final = 30
+"""As Go does it: a peer that is gone without a word is noticed, and no router forgets us."""
+_MAX_UNREAD_BYTES: Final = 1024 * 1024
+_ANY_BYTES: Final = 1 << 62
+
+
+class ProxyError(ConnectionError):
+    """Nothing is known of the server, since the proxy on the way to it cannot be reached."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection, on which one request is under way at a time."""
+
+    def __init__(self) -> None:
+        self.trust: ssl.SSLContext | None = None
+        self.was_used = False
+        """Whether there was a request before this one."""
+        self.idle_since = 0.0
+        self.transport: asyncio.Transport | None = None
+        self._reader = ResponseReader()
+        self._pieces: list[bytes] = []
+        self._unread_bytes = 0
+        self._wants_all = False
+        self._most_bytes = _ANY_BYTES
+        self._problem: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it leads anywhere."""
+        return self.transport is not None and not self.transport.is_closing()
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether another request may follow."""
+        return self.is_open and self._problem is None and self._reader.keeps_alive
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin on it."""
+        # That of uvloop is one only in what it does.
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Let whoever waits have what has come, or all of it if that is what they wait for."""
+        try:
+            pieces = self._reader.feed(data)
+        except ResponseError as error:
+            self._problem = error
+            self.abort()
+        else:
+            self._pieces += pieces
+            self._unread_bytes += len(data)
+            if self._wants_all and not self._reader.is_done:
+                if self._unread_bytes <= self._most_bytes:
+                    return
+                self._problem = TooLongError(self._most_bytes)
+                self._pieces = []
+                self.abort()
+            elif self._unread_bytes > _MAX_UNREAD_BYTES and self.transport is not None:
+                self.transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let whoever waits know."""
+        self.transport = None
+        if self._problem is None and exc is not None:
+            self._problem = exc
+        elif self._problem is None:
+            try:
+                self._reader.end()
+            except ResponseError as error:
+                self._problem = error
+        self._wake()
+
+    def send(self, request: bytes, *, has_body: bool = True) -> None:
+        """Send a whole request, to which the answer is expected next."""
+        if self.transport is None or self._problem is not None:
+            raise self._problem or ConnectionResetError("the connection has ended")
+        self._reader = ResponseReader(has_body=has_body)
+        self._pieces, self._unread_bytes, self._wants_all = [], 0, False
+        self._most_bytes = _ANY_BYTES
+        self.transport.write(request)
+
+    async def read_head(self) -> Head:
+        """The head of the answer, as soon as it has come."""
+        while self._reader.head is None:
+            await self._wait()
+        return self._reader.head
+
+    async def read_all(self, most_bytes: int = _ANY_BYTES) -> bytes:
+        """The whole body; a TooLongError if it has more bytes than that."""
+        self._wants_all, self._most_bytes = True, most_bytes
+        self._go_on()
+        while not self._reader.is_done:
+            await self._wait()
+        return self._take()
+
+    async def read_pieces(self, patience: timedelta) -> AsyncIterator[bytes]:
+        """The body as it comes; a TimeoutError if nothing does for so long."""
+        seconds = patience.total_seconds()
+        while self._pieces or not self._reader.is_done:
+            if not self._pieces:
+                async with asyncio.timeout(seconds):
+                    await self._wait()
+            if piece := self._take():
+                yield piece
+
+    def abort(self) -> None:
+        """End it there and then: a polite end would wait for the server's last words."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _take(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        self._unread_bytes = 0
+        self._go_on()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _go_on(self) -> None:
+        if self.transport is not None and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    async def _wait(self) -> None:
+        """Return after something has come; raise what keeps it from coming."""
+        if self._problem is not None:
+            raise self._problem
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class ConnectionPool:
+    """Connections to one server, each for one request at a time, and then for the next."""
+
+    def __init__(
+        self, server: str, *, proxy: str = "", server_name: str = "", patience: timedelta
+    ) -> None:
+        """Lead to the server, which may show a certificate of another name."""
+        self.server = parse_address(server)
+        self._proxy = parse_address(proxy) if proxy else None
+        self._server_name = server_name or self.server.host
+        self._patience = patience
+        self._reached = ""
+        self._turns = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._idle: list[HttpConnection] = []
+        self._all: set[HttpConnection] = set()
+
+    async def close(self) -> None:
+        """End all of them."""
+        for connection in self._all:
+            connection.abort()
+        # Transports that were aborted are closed at the next turn of the loop.
+        await asyncio.sleep(0)
+
+    def format_request(
+        self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None = None
+    ) -> bytes:
+        """A whole request for a path at the server."""
+        lines = [("Host", self.server.authority), *headers]
+        if self.server.authorization and "Authorization" not in dict(headers):
+            lines.append(("Authorization", self.server.authorization))
+        base = self.server.path
+        if self._proxy is not None and not self.server.is_secure:
+            base = str(self.server)
+            lines += _proxy_authorization(self._proxy)
+        if body is None:
+            return _format_head(method, base + path, lines)
+        lines.append(("Content-Length", str(len(body))))
+        return _format_head(method, base + path, lines) + body
+
+    async def take(self, trust: ssl.SSLContext | None) -> HttpConnection:
+        """A connection that was made with this trust, for one request; give it back afterwards."""
+        await self._turns.acquire()
+        try:
+            return self._find_idle(trust) or await self._open(trust)
+        except BaseException:
+            self._turns.release()
+            raise
+
+    def give_back(self, connection: HttpConnection) -> None:
+        """Keep the connection for another request, if that is possible."""
+        self._turns.release()
+        if connection.can_be_kept:
+            connection.was_used = True
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+            self._end_old()
+        else:
+            self._end(connection)
+
+    def forget_idle(self) -> None:
+        """Keep none of those that wait: one of them turned out to be dead."""
+        for connection in self._idle:
+            self._end(connection)
+        self._idle.clear()
+
+    def _find_idle(self, trust: ssl.SSLContext | None) -> HttpConnection | None:
+        """The one that was used last, so that those that are too many grow old."""
+        while self._idle:
+            connection = self._idle.pop()
+            if _is_fresh(connection) and connection.trust is trust:
+                return connection
+            self._end(connection)
+        return None
+
+    def _end_old(self) -> None:
+        """Hold nothing of those that nobody will use again."""
+        while self._idle and not _is_fresh(self._idle[0]):
+            self._end(self._idle.pop(0))
+
+    def _end(self, connection: HttpConnection) -> None:
+        connection.abort()
+        self._all.discard(connection)
+
+    async def _open(self, trust: ssl.SSLContext | None) -> HttpConnection:
+        async with asyncio.timeout(self._patience.total_seconds()):
+            if self._proxy is None:
+                connection = await self._connect(self.server, trust, self._server_name)
+            else:
+                connection = await self._reach(self._proxy, trust)
+        connection.trust = trust
+        return connection
+
+    async def _reach(self, proxy: Address, trust: ssl.SSLContext | None) -> HttpConnection:
+        """A connection to the proxy, and through it to the server if nobody may listen there."""
+        try:
+            connection = await self._connect(proxy, None, proxy.host)
+        except OSError as error:
+            where = f"{proxy.host}:{proxy.port}"
+            raise ProxyError(f"the proxy at {where} cannot be reached") from error
+        try:
+            if self.server.is_secure:
+                await self._tunnel(connection, proxy, trust)
+        except BaseException:
+            self._end(connection)
+            raise
+        return connection
+
+    async def _connect(
+        self, address: Address, trust: ssl.SSLContext | None, name: str
+    ) -> HttpConnection:
+        secured = (trust or ssl.create_default_context()) if address.is_secure else None
+        places = await self._resolve(address)
+        # No place may take the time of the others: one may be silent for ever.
+        seconds = self._patience.total_seconds() / len(places)
+        for number, place in enumerate(places, 1):
+            try:
+                async with asyncio.timeout(seconds):
+                    transport, connection = await asyncio.get_running_loop().create_connection(
+                        HttpConnection,
+                        place,
+                        address.port,
+                        ssl=secured,
+                        server_hostname=name if secured else None,
+                    )
+            except OSError:
+                if number == len(places):
+                    raise
+            else:
+                self._reached = place
+                self._all.add(connection)
+                _keep_alive(transport)
+                return connection
+        raise AssertionError("a name has no place at all")
+
+    async def _resolve(self, address: Address) -> list[str]:
+        """Where the name leads; first where somebody was reached last."""
+        found = await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM
+        )
+        places = dict.fromkeys(str(where[0]) for *_, where in found)
+        return sorted(places, key=lambda place: place != self._reached)
+
+    async def _tunnel(
+        self, connection: HttpConnection, proxy: Address, trust: ssl.SSLContext | None
+    ) -> None:
+        """Make the proxy lead to the server, and talk to that in its own TLS."""
+        where = self.server.endpoint
+        lines = [("Host", where), *_proxy_authorization(proxy)]
+        connection.send(_format_head("CONNECT", where, lines), has_body=False)
+        answer = await connection.read_head()
+        if answer.status != HTTPStatus.OK:
+            raise ConnectionRefusedError(f"the proxy says {answer.status} {answer.reason}")
+        assert connection.transport is not None
+        transport = await asyncio.get_running_loop().start_tls(
+            connection.transport,
+            connection,
+            trust or ssl.create_default_context(),
+            server_hostname=self._server_name,
+        )
+        assert transport is not None
+        connection.connection_made(transport)
+
+
+def _is_fresh(connection: HttpConnection) -> bool:
+    """Whether an idle connection can be used once more."""
+    waited = asyncio.get_running_loop().time() - connection.idle_since
+    return connection.is_open and waited < _IDLE_SECONDS
+
+
+def _proxy_authorization(proxy: Address) -> list[tuple[str, str]]:
+    return [("Proxy-Authorization", proxy.authorization)] if proxy.authorization else []
+
+
+def _format_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers]
+    return f"{method} {target} HTTP/1.1\r\n{''.join(lines)}\r\n".encode()
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    plain = transport.get_extra_info("socket")
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Not every system lets us say how often.
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if hasattr(socket, name):
+            plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _KEEP_ALIVE_SECONDS)

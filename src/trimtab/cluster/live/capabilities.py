@@ -1,0 +1,43 @@
+"""What the API server can do, by its own word; it may learn more when it is upgraded."""
+
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from trimtab.api.kinds.discovery import decode_resource_names
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Clock
+
+_CORE: Final = "/api/v1"
+_RESIZE: Final = "pods/resize"
+_ANSWER_LIFE: Final = timedelta(minutes=10)
+_FAILURE_LIFE: Final = timedelta(seconds=30)
+
+
+class Server(Protocol):
+    """The one way to read that is needed here."""
+
+    async def fetch(self, path: str) -> bytes:
+        """What the path shows."""
+
+
+class Abilities:
+    """Asks now and then; until there is an answer, the server is taken for a current one."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+        self._can_resize = True
+        self._ask_at: datetime | None = None
+
+    async def can_resize(self) -> bool:
+        """Whether pods can be resized in place."""
+        now = self._clock.now()
+        if self._ask_at is None or now >= self._ask_at:
+            try:
+                names = decode_resource_names(await self._server.fetch(_CORE))
+            except (ClusterError, DecodeError):
+                self._ask_at = now + _FAILURE_LIFE
+            else:
+                self._can_resize, self._ask_at = _RESIZE in names, now + _ANSWER_LIFE
+        return self._can_resize

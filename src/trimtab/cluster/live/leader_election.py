@@ -1,0 +1,285 @@
+"""Leader election on a Lease: of several processes at most one acts at any moment.
+
+1. Spans are measured on a clock of our own that never jumps, never between clocks of two machines.
+   The times in a lease are for people.
+2. A leader leads from the moment it sent the last renewal that succeeded, for `renew_deadline`.
+   Then it stops by itself, whatever the server does: `leads` turns false without any answer.
+3. Others take a lease over only after they have seen it unchanged for all of its duration, which is
+   longer, and counts from a later moment: when the renewal was seen, not when it was sent.
+4. Every write names the version it replaces, so a renewal that was stuck somewhere and arrives late
+   finds another version, and fails.
+5. The name of a holder says whether it is one of us. A lease of the same name that something else
+   renews is never taken, and the reason is told: managed clusters come with autoscalers (F42).
+
+Losing the lease ends what was done under it and goes back to waiting; nothing else stops (D12).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final, NoReturn, Protocol, TypeAlias
+
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError, RivalError
+from trimtab.cluster.ports import Clock
+from trimtab.core.model.records import dataclass
+
+_OURS: Final = "_trimtab"
+"""What the names of all holders end with that are Trimtab."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionSettings:
+    """Which lease, who we are, and the original's three spans."""
+
+    namespace: str
+    name: str
+    identity: str
+    """Unlike that of any other process: `<hostname>_<uuid>`."""
+    lease_duration: timedelta = timedelta(seconds=15)
+    renew_deadline: timedelta = timedelta(seconds=10)
+    retry_period: timedelta = timedelta(seconds=2)
+
+    def __post_init__(self) -> None:
+        if not timedelta() < self.retry_period < self.renew_deadline < self.lease_duration:
+            raise ValueError(
+                "retry period < renew deadline < lease duration must hold, got "
+                f"{self.retry_period}, {self.renew_deadline}, {self.lease_duration}"
+            )
+
+    @property
+    def holder(self) -> str:
+        """The name that stands in a lease which we hold, and which says that it is one of ours."""
+        return self.identity + _OURS
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody else may lead."""
+
+    seen: Lease | None = None
+    """The lease as it looked last."""
+    unchanged_since: timedelta = timedelta.min
+    """When it first looked like that to us, on our own clock; in the beginning, there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """We lead until the deadline."""
+
+    lease: Lease
+    """The lease as we wrote it last."""
+    deadline: timedelta
+    """When we stop unless we have renewed it, on our own clock."""
+
+
+State: TypeAlias = Waiting | Leading
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Try to put this lease in its place."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Somebody else holds the lease."""
+
+
+_NOBODY: Final = ""
+_RELEASED: Final = timedelta(seconds=1)
+"""The duration of a lease that nobody holds; what client-go writes there."""
+
+
+def step(
+    settings: ElectionSettings,
+    state: State,
+    seen: Lease | None,
+    *,
+    now: timedelta,
+    wall_time: datetime,
+) -> tuple[State, Write | Wait]:
+    """What to do about the lease as it is seen now, and what to remember of it."""
+    if isinstance(state, Leading):
+        if now < state.deadline and (seen is None or seen.holder == settings.holder):
+            # Whoever deleted it, those who knew it let its duration pass before they make one.
+            return state, Write(_renewed(settings, seen, wall_time))
+        state = Waiting()
+    waiting = state if seen == state.seen else Waiting(seen, now)
+    if not _is_free(settings, waiting, now):
+        return waiting, Wait()
+    return waiting, Write(_renewed(settings, seen, wall_time))
+
+
+def gain(settings: ElectionSettings, written: Lease, *, sent_at: timedelta) -> Leading:
+    """After a write has succeeded; what counts is when it was sent."""
+    return Leading(written, sent_at + settings.renew_deadline)
+
+
+def leads(state: State, now: timedelta) -> bool:
+    """Whether one may act at this moment."""
+    return isinstance(state, Leading) and now < state.deadline
+
+
+def rival(state: State) -> RivalError | None:
+    """What keeps us waiting, if it is something other than Trimtab."""
+    seen = state.seen if isinstance(state, Waiting) else None
+    if seen is None or seen.holder == _NOBODY or is_ours(seen.holder):
+        return None
+    return RivalError(f"{seen.namespace}/{seen.name}", seen.holder)
+
+
+def is_ours(holder: str) -> bool:
+    """Whether the name of a holder says that it is Trimtab."""
+    return holder.endswith(_OURS)
+
+
+def release(lease: Lease) -> Lease:
+    """The lease as one leaves it, free for anybody at once."""
+    return replace(lease, holder=_NOBODY, duration=_RELEASED)
+
+
+def _is_free(settings: ElectionSettings, waiting: Waiting, now: timedelta) -> bool:
+    seen = waiting.seen
+    if seen is not None and seen.holder in (_NOBODY, settings.holder):
+        return True
+    # The holder said itself for how long others have to wait; a shorter span is not trusted.
+    promised = seen.duration if seen is not None and seen.duration else settings.lease_duration
+    return now >= waiting.unchanged_since + max(promised, settings.lease_duration)
+
+
+def _renewed(settings: ElectionSettings, seen: Lease | None, wall_time: datetime) -> Lease:
+    lease = seen or Lease(settings.namespace, settings.name)
+    if lease.holder != settings.holder:
+        transitions = 0 if seen is None else (seen.transitions or 0) + 1
+        lease = replace(
+            lease, holder=settings.holder, acquired_at=wall_time, transitions=transitions
+        )
+    return replace(lease, duration=settings.lease_duration, renewed_at=wall_time)
+
+
+class Leases(Protocol):
+    """The part of the cluster that an election needs."""
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+
+    async def write_lease(self, lease: Lease) -> Lease:
+        """Create the lease or replace the version that it names; ConflictError if another did."""
+
+
+class Elector:
+    """Takes part in an election, and lets act only while it leads."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        settings: ElectionSettings,
+        *,
+        clock: Clock,
+        elapsed: Callable[[], timedelta],
+    ) -> None:
+        self._leases = leases
+        self._settings = settings
+        self._clock = clock
+        self._elapsed = elapsed
+        self._state: State = Waiting()
+        self.problem: Exception | None = None
+        """Why the last turn failed: a missing right, say; None if it did not."""
+
+    def leads(self) -> bool:
+        """Whether one may act at this moment; ask before each act."""
+        return leads(self._state, self._elapsed())
+
+    async def run(self, act: Callable[[], Coroutine[object, object, None]]) -> NoReturn:
+        """Run `act` whenever we lead, and cancel it when we do no longer, until cancelled."""
+        try:
+            while True:
+                await self._campaign()
+                await self._reign(act)
+        finally:
+            await self._release()
+
+    async def _campaign(self) -> None:
+        await self._take_turn()
+        while not self.leads():
+            await self._clock.sleep(self._settings.retry_period)
+            await self._take_turn()
+
+    async def _reign(self, act: Callable[[], Coroutine[object, object, None]]) -> None:
+        async with asyncio.TaskGroup() as group:
+            acting = group.create_task(act())
+            while self.leads():
+                await self._clock.sleep(min(self._settings.retry_period, self._time_left()))
+                if self.leads():
+                    await self._take_turn()
+            acting.cancel()
+        if isinstance(self._state, Leading):
+            self._state = Waiting()
+
+    async def _take_turn(self) -> None:
+        """Look at the lease and write it if that is due, within what time there is."""
+        try:
+            async with asyncio.timeout(self._time_left().total_seconds()):
+                if not await self._renew():
+                    await self._look_and_write()
+        except (ClusterError, DecodeError, TimeoutError) as error:
+            self.problem = error
+        else:
+            self.problem = None
+
+    async def _renew(self) -> bool:
+        """Renew the lease that we hold, without a look at it first; return False if that fails.
+
+        The write names the version that we wrote last, so it fails if the lease is another now.
+        After a turn that failed that version may be old, and the lease is looked at.
+        """
+        state, now = self._state, self._elapsed()
+        if not isinstance(state, Leading) or now >= state.deadline or self.problem is not None:
+            return False
+        renewed = _renewed(self._settings, state.lease, self._clock.now())
+        try:
+            written = await self._leases.write_lease(renewed)
+        except (ConflictError, NotFoundError):
+            return False
+        self._state = gain(self._settings, written, sent_at=now)
+        return True
+
+    async def _look_and_write(self) -> None:
+        settings = self._settings
+        seen = await self._leases.fetch_lease(settings.namespace, settings.name)
+        now = self._elapsed()
+        self._state, action = step(
+            settings, self._state, seen, now=now, wall_time=self._clock.now()
+        )
+        match action:
+            case Write(lease):
+                written = await self._leases.write_lease(lease)
+                self._state = gain(settings, written, sent_at=now)
+            case Wait():
+                if problem := rival(self._state):
+                    raise problem
+
+    def _time_left(self) -> timedelta:
+        # Half of the deadline: of two requests the second may get through where the first hangs.
+        longest = self._settings.renew_deadline / 2
+        match self._state:
+            case Leading(_, deadline):
+                return min(longest, deadline - self._elapsed())
+            case Waiting():
+                return longest
+
+    async def _release(self) -> None:
+        state, self._state = self._state, Waiting()
+        if not isinstance(state, Leading):
+            return
+        try:
+            async with asyncio.timeout(self._settings.retry_period.total_seconds()):
+                await self._leases.write_lease(release(state.lease))
+        except (ClusterError, DecodeError, TimeoutError) as error:
+            # Others will have to wait for the whole duration, no more.
+            self.problem = error

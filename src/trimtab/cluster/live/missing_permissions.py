@@ -1,0 +1,50 @@
+"""Rights that turned out to be missing, until the act that needs them succeeds (F43).
+
+Of views a feed knows what keeps it from reading; an act is over when it has failed, and without a
+note of it a process that may not evict would look well for ever.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from trimtab.cluster.errors import ForbiddenError
+from trimtab.core.model.records import dataclass
+
+
+class MissingRights:
+    """The last refusal of each act for want of a right."""
+
+    def __init__(self) -> None:
+        self._refusals: dict[str, ForbiddenError] = {}
+
+    def noted(self, act: str) -> AbstractContextManager[None]:
+        """Remember whether the act in the block lacks a right; its error goes on."""
+        return _Noted(act, self._refusals)
+
+    def refusals(self) -> Mapping[str, ForbiddenError]:
+        """The refusals that still stand, by act."""
+        return dict(self._refusals)
+
+
+@dataclass(slots=True)
+class _Noted(AbstractContextManager[None]):
+    """A block around each request, for which a generator would be slow."""
+
+    act: str
+    refusals: dict[str, ForbiddenError]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.refusals.pop(self.act, None)
+        # A full quota or a policy forbids things too, but no role would help.
+        elif isinstance(error, ForbiddenError) and error.right is not None:
+            self.refusals[self.act] = error

@@ -1,0 +1,153 @@
+"""Owners: from a pod up to the topmost workload that is well known or can be scaled.
+
+An owner that is missing, was replaced by another of its name, owns itself through others, or is a
+node ends the walk without an answer: no component acts on pods whose owner is in doubt. A level
+that cannot be scaled ends it with what was found below it.
+
+There is one walk, and it never waits: `peek`. `topmost` makes the lookups that it lacks.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from trimtab.cluster.live.scales import Missing, Remembered, Unknown
+from trimtab.core.model.pods import OwnerReference, Pod, PodHead, WorkloadName
+from trimtab.core.model.workloads import MAX_LEVELS, Lookup, PeekedOwner, PeekedWorkload, Workload
+
+_NODE: Final = "Node"
+
+
+class Workloads(Protocol):
+    """A store of workloads of one kind."""
+
+    def find(self, namespace: str, name: str) -> Workload | None:
+        """The object of that name, if there is one."""
+
+
+class Scalables(Protocol):
+    """Workloads of any other kind."""
+
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+        """The last answer, however old, without asking; None if there is none."""
+
+    async def workload(
+        self, name: WorkloadName, api_version: str, uid: str = ""
+    ) -> Workload | Unknown | None:
+        """The workload as its scale shows it; None if there is none, or it cannot be scaled."""
+
+
+class WatchedOwners:
+    """Owners from stores where the kind is well known, through scales where it is not."""
+
+    def __init__(self, stores: Mapping[str, Workloads], scales: Scalables) -> None:
+        self._stores = stores
+        self._scales = scales
+
+    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
+        """The topmost workload that owns the pod, or the workload, and is well known or scalable.
+
+        A workload without an owner is its own topmost workload.
+        """
+        asked: set[Lookup] = set()
+        while True:
+            seen = self.peek(owned)
+            lookup = next((each for each in seen.due if each not in asked), None)
+            if lookup is None or len(asked) > MAX_LEVELS:
+                return seen.topmost
+            asked.add(lookup)
+            await self.look_up(lookup)
+
+    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
+        """The workload itself; None if there is none, or nothing that can be scaled."""
+        if name.kind in self._stores or name.kind == _NODE:
+            return self.known(name)
+        found = await self._scales.workload(name, api_version)
+        return found if isinstance(found, Workload) else None
+
+    async def look_up(self, lookup: Lookup) -> None:
+        """Renew what is remembered of a workload that is not watched, if it is due."""
+        await self._scales.workload(lookup.name, lookup.api_version, lookup.uid)
+
+    def known(self, name: WorkloadName) -> Workload | None:
+        """The workload as its store shows it; None of kinds that have to be asked for."""
+        store = self._stores.get(name.kind)
+        return None if store is None else store.find(name.namespace, name.name)
+
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
+        """The same as `topmost`, from memory alone: old answers count, and nothing is asked."""
+        if isinstance(owned, Workload):
+            return self._climb(owned.name.namespace, owned.owner, owned.name)
+        return self._climb(owned.namespace, owned.owner, None)
+
+    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
+        """The same as `workload`, from memory alone."""
+        if name.kind in self._stores or name.kind == _NODE:
+            return PeekedWorkload(self.known(name))
+        lookup = Lookup(name, api_version)
+        found = self._scales.peek(name, api_version)
+        if found is None:
+            return PeekedWorkload(None, (lookup,), is_pending=True, is_known=False)
+        workload = found.answer if isinstance(found.answer, Workload) else None
+        # An old answer stands while it is renewed; an old absence does not.
+        is_pending = found.is_settling or (workload is None and not found.is_fresh)
+        due = () if found.is_fresh else (lookup,)
+        is_known = not isinstance(found.answer, Unknown)
+        return PeekedWorkload(workload, due, is_pending=is_pending, is_known=is_known)
+
+    def _climb(
+        self, namespace: str, owner: OwnerReference | None, topmost: WorkloadName | None
+    ) -> PeekedOwner:
+        due: tuple[Lookup, ...] = ()
+        for _ in range(MAX_LEVELS):
+            if owner is None:
+                return PeekedOwner(topmost, due)
+            name = WorkloadName(namespace, owner.kind, owner.name)
+            store = self._stores.get(owner.kind)
+            if store is not None:
+                found = store.find(namespace, owner.name)
+                if found is None or _is_another(found, owner):
+                    # It is being deleted, or the watch has not shown it yet.
+                    return PeekedOwner(None, due, is_pending=True, doubt=f"{_text(name)} not seen")
+            elif owner.kind == _NODE:
+                return PeekedOwner(None, due, doubt=f"{_text(name)} is no workload")
+            else:
+                lookup = Lookup(name, owner.api_version, owner.uid)
+                seen = self._scales.peek(name, owner.api_version, owner.uid)
+                if seen is None or not seen.is_fresh:
+                    due = (*due, lookup)
+                if seen is None:
+                    doubt = f"{_text(name)} not looked up"
+                    return PeekedOwner(None, due, is_pending=True, doubt=doubt)
+                if not isinstance(seen.answer, Workload) or _is_another(seen.answer, owner):
+                    return _end_at(seen, topmost, due, name)
+                found = seen.answer
+            topmost, owner = name, found.owner
+        return PeekedOwner(None, due, doubt="its owners own each other")
+
+
+def _end_at(
+    seen: Remembered, topmost: WorkloadName | None, due: tuple[Lookup, ...], name: WorkloadName
+) -> PeekedOwner:
+    """The end of the walk at an owner that is no workload that we know."""
+    # An answer that may have been given before the owner was made is asked for again.
+    is_pending = not seen.is_fresh
+    match seen.answer:
+        case Missing.SCALE:
+            # No lookup will change it, and none is waited for.
+            return PeekedOwner(topmost, due)
+        case Missing.OBJECT:
+            return PeekedOwner(topmost, due, is_pending=is_pending)
+        case Unknown(problem):
+            doubt = f"{_text(name)}: {problem}"
+            return PeekedOwner(None, due, is_pending=is_pending, doubt=doubt)
+        case Workload():
+            doubt = f"{_text(name)} is another of that name"
+            return PeekedOwner(None, due, is_pending=is_pending, doubt=doubt)
+
+
+def _is_another(found: Workload, owner: OwnerReference) -> bool:
+    return bool(found.uid and owner.uid and found.uid != owner.uid)
+
+
+def _text(name: WorkloadName) -> str:
+    return f"{name.kind} {name.namespace}/{name.name}"

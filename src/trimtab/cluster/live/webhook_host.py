@@ -1,0 +1,86 @@
+"""What a webhook keeps in a real cluster: its Secret and its registration; and trials with pods."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from trimtab.api.admission.dry_run_pod import decode_annotations, encode_trial_pod
+from trimtab.api.kinds.secrets import Secret, decode_secret, encode_secret, encode_secret_patch
+from trimtab.api.kinds.webhook_configurations import (
+    decode_registration,
+    encode_registration,
+    encode_registration_patch,
+)
+from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
+from trimtab.cluster.http import paths
+from trimtab.cluster.http.client import MERGE_PATCH, Client
+from trimtab.cluster.live.missing_permissions import MissingRights
+from trimtab.core.webhook.registration import Registration
+
+_REGISTRATIONS: Final = paths.collection(
+    "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
+)
+
+
+class LiveWebhookHost:
+    """The `WebhookHost` of a real API server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._rights = MissingRights()
+
+    def problems(self) -> Mapping[str, Exception]:
+        """Which right kept an act from being done last time, by act."""
+        return self._rights.refusals()
+
+    async def fetch_secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret as it is on the server, if there is one."""
+        path = paths.item(paths.collection("v1", "secrets", namespace), name)
+        with self._rights.noted("fetch secret"), suppress(NotFoundError):
+            return decode_secret(await self._client.fetch(path))
+        return None
+
+    async def write_secret(self, secret: Secret) -> Secret:
+        """Create the Secret or change the version that it names; ConflictError if another did."""
+        path = paths.collection("v1", "secrets", secret.namespace)
+        with self._rights.noted("write secret"):
+            if not secret.resource_version:
+                return decode_secret(await self._client.post(path, encode_secret(secret)))
+            named, body = paths.item(path, secret.name), encode_secret_patch(secret)
+            try:
+                return decode_secret(await self._client.patch(named, body, MERGE_PATCH))
+            except NotFoundError as error:
+                raise ConflictError(error.request, error.status) from error
+
+    async def fetch_registration(self, name: str) -> Registration | None:
+        """The registration as it is on the server, if there is one."""
+        path = paths.item(_REGISTRATIONS, name)
+        with self._rights.noted("fetch registration"), suppress(NotFoundError):
+            return decode_registration(await self._client.fetch(path))
+        return None
+
+    async def write_registration(self, found: Registration | None, wanted: Registration) -> None:
+        """Create the registration, or make the wanted one of the one that was found."""
+        with self._rights.noted("write registration"):
+            if found is None:
+                await self._client.post(_REGISTRATIONS, encode_registration(wanted))
+            else:
+                await self._patch_registration(found, wanted)
+
+    async def try_pod(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """The annotations that a modest pod with these labels would have; none is made."""
+        path = f"{paths.pods(namespace)}?dryRun=All"
+        with self._rights.noted("try pod"):
+            return decode_annotations(await self._client.post(path, encode_trial_pod(labels)))
+
+    async def _patch_registration(self, found: Registration, wanted: Registration) -> None:
+        body = encode_registration_patch(found, wanted)
+        try:
+            await self._client.patch(paths.item(_REGISTRATIONS, found.name), body)
+        except NotFoundError as error:
+            raise ConflictError(error.request, error.status) from error
+        except InvalidError as error:
+            if error.causes:
+                raise
+            # Without causes the patch did not apply at all: the object is not what was seen.
+            raise ConflictError(error.request, error.status) from error

@@ -1,0 +1,1 @@
+"""Sources of usage: metrics API, external metrics, Prometheus."""

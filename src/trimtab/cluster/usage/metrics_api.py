@@ -1,0 +1,33 @@
+"""Usage from the metrics API: the newest reading of every container."""
+
+from typing import Protocol
+
+from trimtab.api.usage.pod_metrics import UsageColumns, decode_pod_metrics
+from trimtab.api.wire.lists import Unreadable
+from trimtab.cluster.http import paths
+from trimtab.core.model.records import dataclass
+
+
+class Server(Protocol):
+    """The one way to read that is needed here."""
+
+    async def fetch(self, path: str) -> bytes:
+        """What the path shows."""
+
+
+@dataclass(slots=True)
+class MetricsApi:
+    """The metrics API (`metrics.k8s.io`) as a source of samples."""
+
+    server: Server
+    namespace: str = ""
+    """Empty for all namespaces."""
+    unreadable: tuple[Unreadable, ...] = ()
+    """The pods whose metrics could not be read last time."""
+
+    async def fetch(self) -> UsageColumns:
+        """The newest reading of every container."""
+        # It knows neither pages nor watches; one list has it all.
+        path = paths.collection("metrics.k8s.io/v1beta1", "pods", self.namespace)
+        columns, self.unreadable = decode_pod_metrics(await self.server.fetch(path))
+        return columns

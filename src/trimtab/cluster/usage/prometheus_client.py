@@ -1,0 +1,208 @@
+"""One query after the other to a Prometheus: who we are there, and how much is in flight.
+
+No more queries than allowed are under way at once, and no answer larger than allowed is read to its
+end. What is asked, and what for, is for `prometheus.py` to say.
+"""
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlencode
+
+from trimtab import __version__
+from trimtab.api.usage.prometheus import LabelledSeries, decode_query_refusal, decode_series
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster import errors
+from trimtab.cluster.address import parse_address
+from trimtab.cluster.auth.credentials import (
+    Credentials,
+    FixedCredentials,
+    Identity,
+    TokenFile,
+    trust_anyone,
+    with_token,
+)
+from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
+from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
+from trimtab.cluster.ports import Clock
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.validation import require_at_least, require_interval
+
+_HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding", "identity"))
+_CONNECT_PATIENCE: Final = timedelta(seconds=10)
+_SHOWN: Final = 200
+_TOO_MUCH: Final = ("too many", "exceed", "hit the max", "cannot select more than")
+"""What Prometheus, Thanos, Mimir and VictoriaMetrics say of queries that are too large."""
+_TOO_MUCH_STATUSES: Final = (
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    # Prometheus: a query that makes sense, but could not be carried out.
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """Where Prometheus is, and how much it may be asked at once."""
+
+    address: str = "http://prometheus.monitoring.svc"
+    timeout: timedelta = timedelta(minutes=5)
+    most_queries: int = 4
+    """So many queries are under way at once."""
+    most_bytes: int = 32 * 2**20
+    """No answer may be larger; what would be is asked for in parts."""
+
+    def __post_init__(self) -> None:
+        require_interval("timeout", self.timeout)
+        require_at_least("most_queries", self.most_queries, 1)
+        require_at_least("most_bytes", self.most_bytes, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who we are to Prometheus; of several ways the first that is given counts."""
+
+    token: str = ""
+    token_file: str = ""
+    """It is read again as it changes, and wins over the token."""
+    username: str = ""
+    password: str = ""
+    is_insecure: bool = False
+    """Whether anybody may be Prometheus."""
+
+    def credentials(self, clock: Clock) -> Credentials:
+        """What shows who we are; a CredentialsError if a file is missing."""
+        bare = Identity(trust_anyone() if self.is_insecure else None)
+        if self.token_file:
+            return TokenFile(Path(self.token_file), bare, clock)
+        if self.token:
+            return FixedCredentials(with_token(bare, self.token, field="token"))
+        if self.username:
+            pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+            return FixedCredentials(Identity(bare.trust, (("Authorization", f"Basic {pair}"),)))
+        return FixedCredentials(bare)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request that was answered."""
+
+    status: int
+    method: str
+    span: timedelta
+
+
+class QueryClient:
+    """Asks one Prometheus; use it in `async with`, as often as you like."""
+
+    def __init__(
+        self,
+        settings: QuerySettings,
+        access: Access,
+        *,
+        clock: Clock,
+        note: Callable[[Exchange], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._access = access
+        self._clock = clock
+        self._note = note
+        self._turns = asyncio.Semaphore(settings.most_queries)
+        self._credentials: Credentials | None = None
+        self._pool: ConnectionPool | None = None
+
+    @property
+    def shown_address(self) -> str:
+        """The address without a password that may stand in it."""
+        return str(parse_address(self._settings.address))
+
+    async def __aenter__(self) -> Self:
+        self._pool = ConnectionPool(self._settings.address, patience=_CONNECT_PATIENCE)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pool, self._pool = self._pool, None
+        assert pool is not None
+        await pool.close()
+
+    async def query(self, kind: str, parameters: Mapping[str, str]) -> Sequence[LabelledSeries]:
+        """What a query yields; decoded while it is under way, for its bytes are held until then."""
+        async with self._turns:
+            try:
+                return decode_series(await self._fetch(f"/api/v1/{kind}", parameters))
+            except DecodeError as error:
+                raise HistoryError(f"{self.shown_address}: not an answer: {error}") from error
+
+    async def _fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
+        if self._credentials is None:
+            self._credentials = self._access.credentials(self._clock)
+        identity = await self._credentials.present()
+        status, body = await self._send(path, parameters, identity)
+        if status == HTTPStatus.UNAUTHORIZED:
+            await self._credentials.refresh(identity)
+            fresh = await self._credentials.present()
+            if fresh is not identity:
+                status, body = await self._send(path, parameters, fresh)
+        if status != HTTPStatus.OK:
+            raise self._refusal(status, body)
+        return body
+
+    async def _send(
+        self, path: str, parameters: Mapping[str, str], identity: Identity
+    ) -> tuple[int, bytes]:
+        assert self._pool is not None
+        request = self._pool.format_request(
+            "GET", f"{path}?{urlencode(parameters)}", [*_HEADERS, *identity.headers]
+        )
+        with self._own_errors():
+            async with asyncio.timeout(self._settings.timeout.total_seconds()):
+                return await self._exchange(self._pool, request, identity)
+
+    async def _exchange(
+        self, pool: ConnectionPool, request: bytes, identity: Identity
+    ) -> tuple[int, bytes]:
+        begin = self._clock.now()
+        # A kept one may be dead, and queries come seldom.
+        pool.forget_idle()
+        connection = await pool.take(identity.trust)
+        try:
+            connection.send(request)
+            head = await connection.read_head()
+            self._note(Exchange(head.status, "get", self._clock.now() - begin))
+            return head.status, await self._read(connection)
+        finally:
+            pool.give_back(connection)
+
+    async def _read(self, connection: HttpConnection) -> bytes:
+        body = bytearray()
+        async for piece in connection.read_pieces(self._settings.timeout):
+            body += piece
+            if len(body) > self._settings.most_bytes:
+                most = self._settings.most_bytes
+                raise TooMuchHistoryError(f"{self.shown_address}: more than {most} bytes at once")
+        return bytes(body)
+
+    def _refusal(self, status: int, body: bytes) -> HistoryError:
+        told = decode_query_refusal(body)
+        message = told.message or body[:_SHOWN].decode(errors="replace") or str(status)
+        is_too_much = status in _TOO_MUCH_STATUSES or told.kind == "timeout"
+        is_too_much |= any(text in told.message for text in _TOO_MUCH)
+        kind = TooMuchHistoryError if is_too_much else HistoryError
+        return kind(f"{self.shown_address}: {message} ({status})")
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HistoryError(f"{self.shown_address}: {errors.tell(error)}") from error

@@ -1,0 +1,1 @@
+"""Lists, watches, and the stores that they feed."""

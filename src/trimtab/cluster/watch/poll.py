@@ -1,0 +1,66 @@
+"""One object that is looked at now and then, where a right to read that one is all there is.
+
+A watch of a single cluster-wide object takes a right for the whole cluster. To fetch a namespace,
+however, a role in that very namespace is enough.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, Generic, NoReturn, Protocol, TypeVar
+
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.watch_events import decode_entry
+from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.ports import Clock
+from trimtab.cluster.watch.store import Writer
+
+RecordT = TypeVar("RecordT")
+
+LOOK_AGAIN: Final = timedelta(seconds=5)
+
+
+class Server(Protocol):
+    """The one way to read that is needed here."""
+
+    async def fetch(self, path: str) -> bytes:
+        """What the path shows."""
+
+
+class Poll(Generic[RecordT]):
+    """Keeps a store of one object up to date."""
+
+    def __init__(
+        self,
+        server: Server,
+        path: str,
+        decode: Callable[[bytes], RecordT],
+        writer: Writer[RecordT],
+        *,
+        clock: Clock,
+    ) -> None:
+        self._server = server
+        self._decode = decode
+        self._writer = writer
+        self._clock = clock
+        self.path = path
+        self.problem: Exception | None = None
+        """What went wrong last; None once the server has answered again."""
+
+    async def run(self) -> NoReturn:
+        """Look at the object until cancelled."""
+        while True:
+            try:
+                await self._look()
+            except (ClusterError, DecodeError) as error:
+                self.problem = error
+            else:
+                self.problem = None
+            await self._clock.sleep(LOOK_AGAIN)
+
+    async def _look(self) -> None:
+        try:
+            data = await self._server.fetch(self.path)
+        except NotFoundError:
+            self._writer.replace(())
+        else:
+            self._writer.replace([decode_entry(data, self._decode)])

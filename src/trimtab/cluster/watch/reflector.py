@@ -1,0 +1,207 @@
+"""Feeding a store: runs the state machine of a watch over the network, for as long as it is let.
+
+Whatever disturbs it (a cut connection, a restarted server, a forgotten version, an answer that
+makes no sense), it waits a little longer each time and goes on; the store keeps what it has.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import field
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Final, Generic, NoReturn, Protocol, TypeVar, assert_never
+
+from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.lists import decode_list
+from trimtab.api.wire.watch_events import Refused, decode_entry, decode_event
+from trimtab.cluster import errors
+from trimtab.cluster.errors import ClusterError, GoneError, TooLargeError, TooManyRequestsError
+from trimtab.cluster.ports import Clock
+from trimtab.cluster.watch import state_machine
+from trimtab.cluster.watch.state_machine import Change, Confirm, State
+from trimtab.cluster.watch.store import Writer
+from trimtab.core.model.records import dataclass
+
+RecordT = TypeVar("RecordT")
+
+PAGE_SIZE: Final = 500
+"""Objects per page of a list: what client-go asks for, and 45 MiB at most for 10 000 pods."""
+WATCH_SECONDS: Final = (1800, 3600)
+"""How long one watch lasts: as an API server has it by itself. A watch that is dead is noticed by
+the bookmarks that do not come, so it need not be opened anew as often as client-go's reflector does
+(300 to 600), which was most of what components at rest asked for."""
+QUIET_WATCH_SECONDS: Final = (60, 120)
+"""The same for kinds of which the server sends no bookmarks; a client waits longer than that."""
+FIRST_DELAY: Final = timedelta(milliseconds=800)
+LONGEST_DELAY: Final = timedelta(seconds=30)
+"""The delays of client-go's reflector."""
+SHORTEST_WATCH: Final = timedelta(seconds=10)
+"""A watch that ends sooner counts as a failure, whatever events it brought."""
+_DOUBLINGS: Final = 6
+_SMALLER: Final = 8
+
+
+class Server(Protocol):
+    """The two ways to read that feeding needs."""
+
+    async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
+        """What the path shows."""
+
+    async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer that has begun, and goes on until the server ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[RecordT]):
+    """Which objects to watch, and how to read them."""
+
+    path: str
+    decode: Callable[[bytes], RecordT]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Selectors of labels or fields, if not all objects are wanted."""
+    has_bookmarks: bool = True
+    """Whether the server says each minute that nothing has happened; not so for Event objects."""
+
+
+class Feed(Generic[RecordT]):
+    """Keeps one store up to date."""
+
+    def __init__(
+        self,
+        server: Server,
+        kind: Kind[RecordT],
+        writer: Writer[RecordT],
+        *,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._server = server
+        self._kind = kind
+        self._writer = writer
+        self._clock = clock
+        self._random = random
+        self._state: State[RecordT] = state_machine.EMPTY
+        self._failures = 0
+        self._page_size = PAGE_SIZE
+        """Shrinks when a page has more bytes than the client takes."""
+        self.path = kind.path
+        self.problem: Exception | None = None
+        """What went wrong last; None once the server has answered again."""
+
+    async def run(self) -> NoReturn:
+        """Feed the store until cancelled."""
+        while True:
+            try:
+                is_well = await self._ask()
+            except (GoneError, DecodeError) as error:
+                # Of a line that makes no sense it is not known which object it was about; going on
+                # behind it would leave a gap.
+                self._state = state_machine.expire()
+                is_well, self.problem = False, error
+            except TooLargeError as error:
+                self._page_size = max(self._page_size // _SMALLER, 1)
+                self._state = state_machine.expire()
+                is_well, self.problem = False, error
+            except ClusterError as error:
+                self._state = state_machine.interrupt(self._state)
+                is_well, self.problem = False, error
+            if not is_well:
+                self._failures += 1
+                await self._clock.sleep(self._delay())
+
+    async def _ask(self) -> bool:
+        """Send the next request; return False if the one after it has to wait."""
+        match self._state:
+            case state_machine.Empty() | state_machine.Gathering() as state:
+                await self._take_page(state)
+                return True
+            case state_machine.Listed() | state_machine.Watching() as state:
+                return await self._take_events(state)
+            case _:
+                assert_never(self._state)
+
+    async def _take_page(
+        self, state: state_machine.Empty | state_machine.Gathering[RecordT]
+    ) -> None:
+        kind = self._kind
+        parameters = {**kind.parameters, "limit": str(self._page_size)}
+        if token := state_machine.continue_token(state):
+            parameters["continue"] = token
+        data = await self._server.fetch(kind.path, parameters)
+        page = decode_list(data, partial(decode_entry, decode_record=kind.decode))
+        if not page.resource_version:
+            # Any JSON object would pass for an empty list, and empty the store.
+            raise DecodeError("metadata.resourceVersion", "a list without a version")
+        if page.continue_token and not (page.items or page.unreadable):
+            # A server fills each page but the last one; such a list would never end.
+            raise DecodeError("items", "an empty page that says that more follows")
+        self._state, change = state_machine.take_page(state, page)
+        self._write(change)
+
+    async def _take_events(self, state: state_machine.Listed | state_machine.Watching) -> bool:
+        opened = self._state = state_machine.open_watch(state)
+        # Drawn anew each time, so that not all come back at once.
+        bounds = WATCH_SECONDS if self._kind.has_bookmarks else QUIET_WATCH_SECONDS
+        seconds = self._random.randint(*bounds)
+        began_at = self._clock.now()
+        ends_at = began_at + timedelta(seconds=seconds)
+        async with aclosing(await self._open_stream(opened.version, seconds)) as lines:
+            # On a quiet day it takes a minute until the first line.
+            self.problem = None
+            told = opened
+            async for line in lines:
+                event = decode_event(line, self._kind.decode)
+                if isinstance(event, Refused):
+                    raise errors.refusal(f"watch {self._kind.path}", event.status)
+                told, change = state_machine.take_event(told, event)
+                self._state = told
+                self._write(change)
+                if self._has_lived(began_at):
+                    self._failures = 0
+        self._state = state_machine.interrupt(told)
+        has_lasted = self._clock.now() >= ends_at
+        if has_lasted:
+            # Whoever lets a watch end in its time has told everything up to then.
+            self._failures = 0
+            self._write(Confirm())
+        # A server that ends each watch after one bookmark must not be asked as fast as it answers.
+        return has_lasted or (told is not opened and self._has_lived(began_at))
+
+    def _has_lived(self, began_at: datetime) -> bool:
+        return self._clock.now() - began_at >= SHORTEST_WATCH
+
+    async def _open_stream(self, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+        parameters = {
+            **self._kind.parameters,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
+        return await self._server.stream(self._kind.path, parameters)
+
+    def _write(self, change: Change[RecordT]) -> None:
+        match change:
+            case state_machine.Replace(entries, unreadable):
+                self._writer.replace(entries, unreadable)
+            case state_machine.Put(entry):
+                self._writer.put(entry)
+            case state_machine.Spoil(unreadable_one):
+                self._writer.spoil(unreadable_one)
+            case state_machine.Drop(name):
+                self._writer.drop(name)
+            case Confirm():
+                self._writer.confirm()
+            case state_machine.Keep():
+                return
+            case _:
+                assert_never(change)
+        self.problem = None
+
+    def _delay(self) -> timedelta:
+        doubled = FIRST_DELAY * (1 << min(self._failures - 1, _DOUBLINGS))
+        delay = min(doubled, LONGEST_DELAY) * self._random.uniform(0.5, 1.0)
+        problem = self.problem
+        wanted = problem.retry_after if isinstance(problem, TooManyRequestsError) else None
+        return max(delay, wanted or delay)

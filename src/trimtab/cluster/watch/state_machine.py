@@ -1,0 +1,147 @@
+"""A watch as a state machine: what is known, what to ask next, what the answer does to the store.
+
+1. All transitions are here, and nothing else: no network, no clock, no store.
+2. Each state holds only what it needs; the store's content is not part of any of them.
+3. The store changes by whole lists or by single objects. A new list is gathered beside the old
+   view and replaces it in one step at its end, so nobody ever sees half of it, or nothing.
+4. A version is remembered only once everything up to it has been told, so that a watch which goes
+   on from there has no gap. Being told something twice does no harm.
+
+    Empty -> Gathering -> Listed <-> Watching
+      ^----------+----------+----------+  (the version is forgotten)
+"""
+
+from typing import Final, Generic, TypeAlias, TypeVar, assert_never
+
+from trimtab.api.wire import watch_events
+from trimtab.api.wire.lists import Listing, Unreadable
+from trimtab.api.wire.watch_events import Entry, ObjectName, Told
+from trimtab.core.model.records import dataclass
+
+RecordT = TypeVar("RecordT")
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Nothing is known that one could go on from; the first page of a list is next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering(Generic[RecordT]):
+    """Some pages of a list have come, and there are more."""
+
+    pages: tuple[Listing[Entry[RecordT]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All up to a version has been told, and no watch is open."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """All up to a version has been told, and a watch tells what comes after it."""
+
+    version: str
+
+
+State: TypeAlias = Empty | Gathering[RecordT] | Listed | Watching
+
+
+@dataclass(frozen=True, slots=True)
+class Replace(Generic[RecordT]):
+    """These are all objects, those of other names are gone."""
+
+    entries: tuple[Entry[RecordT], ...]
+    unreadable: tuple[Unreadable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Put(Generic[RecordT]):
+    """This is how one object looks now."""
+
+    entry: Entry[RecordT]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoil:
+    """One object cannot be read any more."""
+
+    unreadable: Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """One object is gone."""
+
+    name: ObjectName
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Nothing has changed, and that is known to be current."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Nothing is known to have changed."""
+
+
+Change: TypeAlias = Replace[RecordT] | Put[RecordT] | Spoil | Drop | Confirm | Keep
+
+EMPTY: Final = Empty()
+_KEEP: Final = Keep()
+
+
+def continue_token(state: Empty | Gathering[RecordT]) -> str:
+    """What asks for the next page of the list; empty for the first page of a new one."""
+    return state.pages[-1].continue_token if isinstance(state, Gathering) else ""
+
+
+def take_page(
+    state: Empty | Gathering[RecordT], page: Listing[Entry[RecordT]]
+) -> tuple[State[RecordT], Change[RecordT]]:
+    """After a page of the list has come."""
+    pages = (*state.pages, page) if isinstance(state, Gathering) else (page,)
+    if page.continue_token:
+        return Gathering(pages), _KEEP
+    entries = tuple(entry for each in pages for entry in each.items)
+    unreadable = tuple(each for listing in pages for each in listing.unreadable)
+    # All pages show the version of the first one; should they ever differ, the oldest has no gap.
+    return Listed(pages[0].resource_version), Replace(entries, unreadable)
+
+
+def take_event(state: Watching, event: Told[RecordT]) -> tuple[Watching, Change[RecordT]]:
+    """After an event of the watch has come."""
+    match event:
+        case watch_events.Applied(entry, version):
+            return _at(version, state), Put(entry)
+        case watch_events.Spoiled(unreadable, version):
+            return _at(version, state), Spoil(unreadable)
+        case watch_events.Removed(name, version):
+            return _at(version, state), Drop(name)
+        case watch_events.Bookmark(version):
+            return _at(version, state), Confirm()
+        case _:
+            assert_never(event)
+
+
+def open_watch(state: Listed | Watching) -> Watching:
+    """After the server was asked for events."""
+    return Watching(state.version)
+
+
+def expire() -> Empty:
+    """After the server has forgotten a version, or said what makes no sense: all starts anew."""
+    return EMPTY
+
+
+def interrupt(state: State[RecordT]) -> State[RecordT]:
+    """After an answer has ended or failed to come: what was told stays told."""
+    return Listed(state.version) if isinstance(state, Watching) else state
+
+
+def _at(version: str, state: Watching) -> Watching:
+    return Watching(version or state.version)

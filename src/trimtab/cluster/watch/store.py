@@ -1,0 +1,307 @@
+"""Stores: the local copy of all objects of one kind, with one handle to write and one to read.
+
+Whoever feeds a store holds its `Writer`; deciders get the `Reader`, which cannot change anything.
+Readers never see a list half done: `replace` swaps the whole content and tells only differences.
+"""
+
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from datetime import datetime, timedelta
+from typing import Final, Generic, TypeVar
+from weakref import ReferenceType, ref
+
+from trimtab.api.wire.lists import Unreadable
+from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.cluster.ports import Clock
+from trimtab.core.model.resources import Resources
+
+RecordT = TypeVar("RecordT")
+
+CHANGES_KEPT: Final = 100_000
+"""So many changed objects wait for one reader at most; then the oldest is forgotten."""
+
+
+class Changes(AsyncIterator[RecordT]):
+    """Objects that have appeared or changed, oldest first; one that changed twice comes once.
+
+    It is filled from the moment it is made, and no longer than somebody holds it.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[ObjectName, RecordT] = {}
+        self._filled = asyncio.Event()
+        self.forgotten = 0
+        """How many were never told, because too many waited."""
+
+    async def __anext__(self) -> RecordT:
+        while not self._waiting:
+            self._filled.clear()
+            await self._filled.wait()
+        return self._waiting.pop(next(iter(self._waiting)))
+
+    def add(self, entry: Entry[RecordT]) -> None:
+        """Let the object come, in the place of what it looked like before."""
+        self._waiting[entry.name] = entry.record
+        if len(self._waiting) > CHANGES_KEPT:
+            del self._waiting[next(iter(self._waiting))]
+            self.forgotten += 1
+        self._filled.set()
+
+
+class Index(Generic[RecordT]):
+    """The objects of a store by a key of theirs, always as the store holds them."""
+
+    def __init__(self, key: Callable[[RecordT], Hashable]) -> None:
+        self._key = key
+        self._groups: dict[Hashable, dict[ObjectName, RecordT]] = {}
+
+    def under(self, key: Hashable) -> Sequence[RecordT]:
+        """The objects with this key, in the order in which they came to it."""
+        found = self._groups.get(key)
+        return () if found is None else tuple(found.values())
+
+    def has(self, key: Hashable) -> bool:
+        """Return True if any object has this key."""
+        return key in self._groups
+
+    def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:
+        """Take note of how an object changed; None where it was or is not there."""
+        if before is not None and (after is None or self._key(after) != self._key(before)):
+            self._drop(name, self._key(before))
+        if after is not None:
+            self._groups.setdefault(self._key(after), {})[name] = after
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._groups = {}
+
+    def _drop(self, name: ObjectName, key: Hashable) -> None:
+        group = self._groups[key]
+        del group[name]
+        if not group:
+            del self._groups[key]
+
+
+class Totals(Generic[RecordT]):
+    """Sums of what the objects of a store take, by a key of theirs, always up to date."""
+
+    def __init__(
+        self, key: Callable[[RecordT], str | None], amounts: Callable[[RecordT], Resources]
+    ) -> None:
+        """Take a key, which is None for objects that do not count, and what an object takes."""
+        self._key = key
+        self._amounts = amounts
+        self._sums: dict[str, tuple[int, Resources]] = {}
+        """By key how many objects there are, and what they take together."""
+
+    def by_key(self) -> Mapping[str, Resources]:
+        """Return the sums as they are now; they never change later."""
+        return {key: amounts for key, (_, amounts) in self._sums.items()}
+
+    def counts(self) -> Mapping[str, int]:
+        """Return the numbers of objects that have the keys now; they never change later."""
+        return {key: count for key, (count, _) in self._sums.items()}
+
+    def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:  # noqa: ARG002
+        """Count how an object changed; None where it was or is not there."""
+        lost, gained = self._share(before), self._share(after)
+        # Most changes of an object are none of what it takes.
+        if lost != gained:
+            self._add(*lost, -1)
+            self._add(*gained, 1)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._sums = {}
+
+    def _share(self, record: RecordT | None) -> tuple[str | None, Resources]:
+        key = None if record is None else self._key(record)
+        return (None, {}) if record is None or key is None else (key, self._amounts(record))
+
+    def _add(self, key: str | None, amounts: Resources, sign: int) -> None:
+        if key is None:
+            return
+        count, sums = self._sums.get(key, (0, {}))
+        count += sign
+        if not count:
+            del self._sums[key]
+            return
+        added = {kind: sums.get(kind, 0) + sign * amount for kind, amount in amounts.items()}
+        self._sums[key] = count, {**sums, **added}
+
+
+class _Contents(Generic[RecordT]):
+    """What both handles share."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.by_namespace: dict[str, dict[str, RecordT]] = {}
+        self.unreadable: dict[ObjectName, Unreadable] = {}
+        self.current_at: datetime | None = None
+        self.synced = asyncio.Event()
+        self.readers: list[ReferenceType[Changes[RecordT]]] = []
+        """In the order in which they came; those that nobody holds any more leave it."""
+        self.indexes: list[Index[RecordT] | Totals[RecordT]] = []
+
+    def find(self, name: ObjectName) -> RecordT | None:
+        return self.by_namespace.get(name.namespace, {}).get(name.name)
+
+    def confirm(self) -> None:
+        self.current_at = self.clock.now()
+
+    def fill(self, index: Index[RecordT] | Totals[RecordT]) -> None:
+        index.clear()
+        for namespace, siblings in self.by_namespace.items():
+            for name, record in siblings.items():
+                index.put(ObjectName(namespace, name), None, record)
+
+    def tell(self, entry: Entry[RecordT]) -> None:
+        # A copy: one may leave while another is told.
+        for reference in tuple(self.readers):
+            if (reader := reference()) is not None:
+                reader.add(entry)
+
+
+class Reader(Generic[RecordT]):
+    """The store as deciders see it."""
+
+    def __init__(self, contents: _Contents[RecordT]) -> None:
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[RecordT]:
+        # A copy: who waits between two objects must not meet a store that has changed meanwhile.
+        return iter(
+            [record for each in self._contents.by_namespace.values() for record in each.values()]
+        )
+
+    def __len__(self) -> int:
+        return sum(map(len, self._contents.by_namespace.values()))
+
+    def find(self, namespace: str, name: str) -> RecordT | None:
+        """The object of that name, if there is one that can be read."""
+        siblings = self._contents.by_namespace.get(namespace)
+        return None if siblings is None else siblings.get(name)
+
+    def in_namespace(self, namespace: str) -> Sequence[RecordT]:
+        """All objects of one namespace, in the order of their names."""
+        siblings = self._contents.by_namespace.get(namespace)
+        return () if siblings is None else tuple(siblings[name] for name in sorted(siblings))
+
+    def age(self) -> timedelta | None:
+        """How long ago the view was last known to be current; None before the first list."""
+        at = self._contents.current_at
+        # A wall clock may be set back; nothing is newer than current.
+        return None if at is None else max(timedelta(), self._contents.clock.now() - at)
+
+    @property
+    def current_at(self) -> datetime | None:
+        """When the view was last known to be current; None before the first list."""
+        return self._contents.current_at
+
+    def changes(self) -> Changes[RecordT]:
+        """Objects as they appear or change from now on; one that changes twice may come once."""
+        changes: Changes[RecordT] = Changes()
+        readers = self._contents.readers
+        readers.append(ref(changes, readers.remove))
+        return changes
+
+    def index(self, key: Callable[[RecordT], Hashable]) -> Index[RecordT]:
+        """The objects by a key that follows from each of them; kept as long as the store."""
+        index = Index(key)
+        self._contents.fill(index)
+        self._contents.indexes.append(index)
+        return index
+
+    def totals(
+        self, key: Callable[[RecordT], str | None], amounts: Callable[[RecordT], Resources]
+    ) -> Totals[RecordT]:
+        """Sums of what the objects take, by a key; kept as long as the store."""
+        totals = Totals(key, amounts)
+        self._contents.fill(totals)
+        self._contents.indexes.append(totals)
+        return totals
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Objects that are there but cannot be read; nobody may take them for deleted."""
+        return tuple(self._contents.unreadable.values())
+
+    async def synced(self) -> None:
+        """Return once the first list is complete."""
+        await self._contents.synced.wait()
+
+
+class Writer(Generic[RecordT]):
+    """The store as the watch that feeds it sees it."""
+
+    def __init__(self, contents: _Contents[RecordT]) -> None:
+        self._contents = contents
+
+    def replace(
+        self, entries: Iterable[Entry[RecordT]], unreadable: Iterable[Unreadable] = ()
+    ) -> None:
+        """Hold exactly these objects, and tell which of them are new or different."""
+        contents = self._contents
+        fresh: dict[str, dict[str, RecordT]] = {}
+        different = []
+        for entry in entries:
+            if contents.find(entry.name) != entry.record:
+                different.append(entry)
+            fresh.setdefault(entry.name.namespace, {})[entry.name.name] = entry.record
+        contents.by_namespace = fresh
+        for index in contents.indexes:
+            contents.fill(index)
+        contents.unreadable = {ObjectName(each.namespace, each.name): each for each in unreadable}
+        contents.confirm()
+        contents.synced.set()
+        for entry in different:
+            contents.tell(entry)
+
+    def put(self, entry: Entry[RecordT]) -> None:
+        """Hold this object in the place of what it was before."""
+        contents = self._contents
+        contents.confirm()
+        contents.unreadable.pop(entry.name, None)
+        name, record = entry.name, entry.record
+        before = contents.find(name)
+        if before != record:
+            contents.by_namespace.setdefault(name.namespace, {})[name.name] = record
+            for index in contents.indexes:
+                index.put(name, before, record)
+            contents.tell(entry)
+
+    def spoil(self, unreadable: Unreadable) -> None:
+        """Hold the object as one that cannot be read; what it was before is no longer true."""
+        name = ObjectName(unreadable.namespace, unreadable.name)
+        self.drop(name)
+        self._contents.unreadable[name] = unreadable
+
+    def drop(self, name: ObjectName) -> None:
+        """Hold the object no longer."""
+        contents = self._contents
+        contents.confirm()
+        contents.unreadable.pop(name, None)
+        siblings = contents.by_namespace.get(name.namespace, {})
+        before = siblings.pop(name.name, None)
+        for index in contents.indexes:
+            index.put(name, before, None)
+        if not siblings:
+            contents.by_namespace.pop(name.namespace, None)
+
+    def confirm(self) -> None:
+        """Know that nothing has changed up to now."""
+        self._contents.confirm()
+
+
+def open_store(clock: Clock) -> tuple[Writer[RecordT], Reader[RecordT]]:
+    """A new store, by its two handles."""
+    contents: _Contents[RecordT] = _Contents(clock)
+    return Writer(contents), Reader(contents)

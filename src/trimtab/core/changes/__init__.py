@@ -1,0 +1,1 @@
+"""Changes of running pods: how urgent they are, and the outcomes of a plan."""

@@ -1,0 +1,117 @@
+"""What a plan says about one pod."""
+
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from trimtab.core.changes.change import Change
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Pod, Wanted
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resources
+
+
+class Place(NamedTuple):
+    """A node with room for the successor of a pod."""
+
+    node_name: str
+    needed: Resources
+    """Amounts that the successor takes of the node beyond what the pod takes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """The pod is evicted, so that its successor gets the recommended size."""
+
+    pod: Pod
+    autoscaler: AutoscalerName
+    change: Change
+    quick_oom: bool = False
+    wanted: Wanted = field(default_factory=dict)
+    """What its successor should have."""
+    place: Place | None = field(default=None, compare=False)
+    """The room that the plan sets aside for its successor; None if it looks for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """The pod is resized in place."""
+
+    pod: Pod
+    autoscaler: AutoscalerName
+    wanted: Wanted
+    change: Change
+    quick_oom: bool = False
+
+
+class EndOfBoost(StrEnum):
+    """Why a startup boost ends; the value names it to users."""
+
+    OVER = "BoostOver"
+    """The pod is ready, and the boost's duration has passed since."""
+    HARD_LIMIT = "BoostTooLong"
+    """It started so long ago that no boost of it may last (D8)."""
+    UNWANTED = "BoostUnwanted"
+    """No autoscaler governs the pod any more, or the one that does boosts it no more."""
+    UNSCHEDULABLE = "BoostUnschedulable"
+    """There is no room for the boosted pod on any node (F26)."""
+    CROWDED = "BoostsCrowded"
+    """More pods of its node are boosted than may be."""
+    QUOTA_SHORT = "BoostQuotaShort"
+    """It fills a ResourceQuota that missing pods of the namespace need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unboost:
+    """The startup boost of some containers ends."""
+
+    pod: Pod
+    autoscaler: AutoscalerName | None
+    """None if no autoscaler governs the pod any more."""
+    containers: tuple[str, ...]
+    """The containers whose boost is over."""
+    wanted: Wanted
+    """The CPU to ask for; nothing once the kubelet reports it, and then the marks are removed."""
+    cause: EndOfBoost = field(default=EndOfBoost.OVER, compare=False)
+    note: str = field(default="", compare=False)
+    """Bound that the end meets, for people; empty where it goes back to the usual size."""
+
+    @property
+    def is_reported(self) -> bool:
+        """True if the kubelet reports the smaller size, so that the boost has ended."""
+        return not self.wanted
+
+
+Act: TypeAlias = Evict | Resize | Unboost
+"""What is done about a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The pod is left as it is."""
+
+    pod: Pod
+    autoscaler: AutoscalerName | None
+    reason: HoldReason
+    change: Change | None = None
+    """What it would change, as far as that was looked at."""
+    withheld: Act | None = None
+    """What would be done but for the reason, where that was decided."""
+    wanted: Wanted | None = field(default=None, compare=False)
+    """What its containers should have, of a pod that is held although it wants a change."""
+    until: datetime | None = field(default=None, compare=False)
+    """When another look is worth it although nothing happens, where that is known."""
+    detail: str = ""
+    """Why the kubelet, the API server or a quota refuses the change, as far as known."""
+
+
+Outcome: TypeAlias = Act | Hold
+
+
+def wanted_in_the_end(outcome: Outcome) -> Wanted | None:
+    """What the pod's containers should have, by whichever act; None if that was not looked at."""
+    if isinstance(outcome, Hold) and outcome.wanted is None and outcome.withheld is not None:
+        return outcome.withheld.wanted
+    return outcome.wanted

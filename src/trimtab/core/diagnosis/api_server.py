@@ -1,0 +1,148 @@
+"""Checks of the API server itself: what it can do, its clock, rights, and our kinds of objects."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
+from trimtab.core.model.durations import brief
+from trimtab.core.model.records import dataclass
+
+_CLOSE: Final = timedelta(seconds=5)
+"""What the network and the whole seconds of a Date header may make of equal clocks."""
+_FAR: Final = timedelta(minutes=5)
+"""Clocks that differ by more spoil certificates and the age of samples."""
+_APPLY_CRDS: Final = "trimtab crds | kubectl apply --server-side --force-conflicts -f -"
+_SHOWN_FIELDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What the API server says of itself."""
+
+    version: str
+    can_resize: bool | Unseen
+    """Whether pods can be resized in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFacts:
+    """One moment on two clocks."""
+
+    here: datetime
+    there: datetime
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the server is ahead."""
+        return self.there - self.here
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What somebody may not do."""
+
+    holder: str
+    """Who: `you`, or the name of a ServiceAccount."""
+    purpose: str
+    """What it is needed for."""
+    missing: tuple[str, ...] | Unseen
+    """As `list pods`."""
+    is_optional: bool = False
+    """Whether the rest works without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One CustomResourceDefinition as it is, beside what it should be."""
+
+    name: str
+    is_there: bool = True
+    is_established: bool = True
+    serves_v1: bool = True
+    stores_v1: bool = True
+    missing_fields: tuple[str, ...] = ()
+    """Paths of fields that ours has and that one has not."""
+    managers: tuple[str, ...] = ()
+    """Field managers that own a part of its spec, and hold it against a server-side apply."""
+
+
+def check_server(facts: ServerFacts, wants_resize: Sequence[str] = ()) -> Iterator[Finding]:
+    """What the server's version means, also for autoscalers whose mode asks for resizes."""
+    if isinstance(facts.can_resize, Unseen):
+        yield unknown(facts.can_resize)
+        return
+    if facts.can_resize:
+        yield ok(f"Kubernetes {facts.version} answers, and can resize pods in place")
+        return
+    text = f"Kubernetes {facts.version} cannot resize pods in place (1.33 and later can)"
+    if not wants_resize:
+        yield Finding(Severity.NOTE, f"{text}; pods are brought to their size by eviction")
+    for subject in wants_resize:
+        yield Finding(
+            Severity.WARNING,
+            f"{text}, but the mode of this autoscaler asks for it",
+            "use the mode Recreate, or upgrade the cluster",
+            subject,
+        )
+
+
+def check_clock(facts: ClockFacts) -> Iterator[Finding]:
+    """Whether both clocks show the same time."""
+    skew = facts.skew
+    if abs(skew) <= _CLOSE:
+        return
+    direction = "ahead of" if skew > timedelta() else "behind"
+    yield Finding(
+        Severity.PROBLEM if abs(skew) > _FAR else Severity.WARNING,
+        f"the API server's clock is {brief(abs(skew))} {direction} the clock of this machine; "
+        "certificates, leases and the age of samples are judged by such clocks",
+        "let all machines follow one time server (chronyc tracking)",
+    )
+
+
+def check_rights(facts: Iterable[Rights]) -> Iterator[Finding]:
+    """Who lacks which right."""
+    for one in facts:
+        if isinstance(one.missing, Unseen):
+            yield unknown(one.missing, one.holder)
+        elif one.missing:
+            yield Finding(
+                Severity.NOTE if one.is_optional else Severity.PROBLEM,
+                f"may not {', '.join(one.missing)}, which is needed for {one.purpose}",
+                f"bind a role that allows it to {one.holder}; the chart's roles do",
+                one.holder,
+            )
+        else:
+            yield ok(f"{one.holder}: has every right that is needed for {one.purpose}")
+
+
+def check_definitions(facts: Iterable[Definition]) -> Iterator[Finding]:
+    """Whether our kinds of objects are there, whole and served."""
+    for one in facts:
+        if not one.is_there:
+            text = "this CustomResourceDefinition is missing: there can be no such objects"
+            yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)
+        elif not one.serves_v1 or not one.is_established:
+            text = "its version v1 is not served, so nobody can read or write such objects"
+            yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)
+        else:
+            yield from _flaws(one)
+
+
+def _flaws(one: Definition) -> Iterator[Finding]:
+    # The remedy is a command to copy, so the reason for its flag belongs to the text.
+    owners = ""
+    if one.managers:
+        owners = f" (to mend it needs --force-conflicts: {' and '.join(one.managers)} owns fields)"
+    if not one.stores_v1:
+        text = f"objects are stored in another version than v1{owners}"
+        yield Finding(Severity.WARNING, text, _APPLY_CRDS, one.name)
+    if one.missing_fields:
+        shown = ", ".join(one.missing_fields[:_SHOWN_FIELDS])
+        rest = len(one.missing_fields) - _SHOWN_FIELDS
+        more = f" and {rest} more" if rest > 0 else ""
+        text = (
+            f"these fields are unknown to it, so the API server drops them: {shown}{more}{owners}"
+        )
+        yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)

@@ -1,0 +1,114 @@
+"""Checks of what is read: whether usage comes, whether it is fresh, and whether of all pods."""
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from trimtab.core.diagnosis.findings import Finding, Severity, ok
+from trimtab.core.model.durations import brief
+from trimtab.core.model.records import dataclass
+
+PodName: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+_FRESH: Final = timedelta(minutes=3)
+"""Kubelets are read each 15 s to a minute."""
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFacts:
+    """What the metrics API tells, beside the pods that it should tell of."""
+
+    now: datetime
+    readings: Mapping[PodName, datetime]
+    """When each pod was last read."""
+    expected: Collection[PodName]
+    """Pods that have run for long enough to be read."""
+    problem: str = ""
+    """Why the metrics API does not answer, if it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFacts:
+    """What Prometheus tells of the past."""
+
+    address: str
+    conventions: Mapping[str, str]
+    """By which labels containers and pods are told."""
+    series: Mapping[str, int]
+    """How many series of each metric are there."""
+    problem: str = ""
+    """Why nothing can be read there, if nothing can."""
+
+
+def check_usage(facts: UsageFacts) -> Iterator[Finding]:
+    """Whether the metrics API tells of all pods, and of now."""
+    if facts.problem:
+        yield Finding(
+            Severity.PROBLEM,
+            f"the metrics API does not answer, so nothing is learned: {facts.problem}",
+            "kubectl get apiservice v1beta1.metrics.k8s.io; install or mend metrics-server",
+        )
+        return
+    missing = sorted(set(facts.expected) - set(facts.readings))
+    if missing:
+        is_blind = len(missing) == len(set(facts.expected))
+        yield Finding(
+            Severity.PROBLEM if is_blind else Severity.WARNING,
+            f"no usage is read of {len(missing)} of {len(facts.expected)} running pods "
+            f"({_shorten(missing)}); nothing is learned from them",
+            "kubectl top pods; then the log of metrics-server: a kubelet may not be reached",
+        )
+    stale = sorted(name for name, at in facts.readings.items() if facts.now - at > _FRESH)
+    if stale:
+        oldest = max(facts.now - facts.readings[name] for name in stale)
+        yield Finding(
+            Severity.WARNING,
+            f"the usage of {len(stale)} pods ({_shorten(stale)}) is up to {brief(oldest)} "
+            "old; what is recommended for them stays as it was",
+            "look at the log of metrics-server",
+        )
+    if not missing and not stale:
+        yield ok(f"usage of {len(facts.readings)} pods is read, and fresh")
+
+
+def check_history(facts: HistoryFacts | None) -> Iterator[Finding]:
+    """Whether Prometheus has what the recommender needs of the past."""
+    if facts is None:
+        yield Finding(
+            Severity.NOTE,
+            "Prometheus was not asked; it is needed only by a recommender with "
+            "--storage=prometheus",
+            "name it: trimtab doctor --prometheus-address=http://...",
+        )
+        return
+    if facts.problem:
+        yield Finding(
+            Severity.PROBLEM,
+            f"the past cannot be read: {facts.problem}",
+            "try the address from where the recommender runs; look at the labels that it is told",
+        )
+        return
+    for metric, count in facts.series.items():
+        if not count:
+            yield Finding(
+                Severity.PROBLEM,
+                f"{facts.address} has no recent series of {metric}: that part of the past is lost",
+                "let Prometheus scrape the kubelets' /metrics/cadvisor",
+            )
+    if facts.conventions.get("pod_labels", "") == facts.conventions.get("pod_owners", ""):
+        yield Finding(
+            Severity.WARNING,
+            f"{facts.address} tells neither labels nor owners of pods, so the past of pods that "
+            "are gone belongs to nobody",
+            "let Prometheus scrape kube-state-metrics",
+        )
+    told = ", ".join(f"{key} {value}" for key, value in sorted(facts.conventions.items()))
+    if all(facts.series.values()):
+        yield ok(f"{facts.address} has the series that are needed: {told}")
+
+
+def _shorten(names: list[PodName]) -> str:
+    shown = ", ".join("/".join(name) for name in names[:_SHOWN])
+    return f"{shown} …" if len(names) > _SHOWN else shown

@@ -1,0 +1,1 @@
+"""Explanations of numbers and decisions, step by step."""

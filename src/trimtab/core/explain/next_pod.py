@@ -1,0 +1,103 @@
+"""Newcomers: what the next pod like one that runs would be given when it is created.
+
+Asked of the function that admission asks. What admission leaves alone is as the template of the
+pod's owner says; where the template is not known, the pod that runs stands in for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.cap_notes import Note
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.json_patch import Add, Operation, pointer
+from trimtab.core.model.matching import (
+    AutoscalerIndex,
+    acts_on_new_pods,
+    governing,
+    match_autoscalers,
+)
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.quantities import parse_amount
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resources
+from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.limit_range_check import checked_items
+from trimtab.core.sizing.startup_boost import BoostError
+from trimtab.core.updates.snapshot import ObservedPod
+from trimtab.core.updates.successors import from_template, template_of
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """What a new pod would be given."""
+
+    autoscaler: AutoscalerName | None
+    """Whose recommendation it gets; None if it keeps what its template says."""
+    containers: Mapping[str, Allocation]
+    notes: Mapping[str, Sequence[Note]]
+    misfits: Sequence[str] = ()
+    """Containers that get nothing, for want of room in the resources of the pod itself."""
+    is_boost_invalid: bool = False
+    """Whether nothing is given because nobody says by how much it is to be boosted."""
+    is_from_template: bool = False
+    """True if the template is known; else the pod that runs stands in for it."""
+
+
+def size_newcomer(
+    observed: ObservedPod,
+    index: AutoscalerIndex,
+    room: BoostRoom,
+    gates: FeatureGates,
+    sizes: Mapping[str, Allocation] | None = None,
+) -> Newcomer:
+    """Return what a new pod of the same owner would be given now.
+
+    `sizes` are the resources in the template of the owner by container; None if not known.
+    """
+    pod = _before_admission(observed.pod, room, sizes)
+    matching = match_autoscalers(index, observed.workload, pod.labels)
+    found = governing(matching, acts_on_new_pods)
+    own = {each.name: each.spec for each in pod.containers}
+    unchanged = Newcomer(None, own, {}, is_from_template=sizes is not None)
+    if found is None or not acts_on_new_pods(found.autoscaler):
+        return unchanged
+    autoscaler = found.autoscaler
+    try:
+        sizing = size_pod(pod, autoscaler, gates=gates, room=room)
+    except BoostError:
+        return replace(unchanged, is_boost_invalid=True)
+    return Newcomer(
+        autoscaler.identity,
+        {each.name: _sized(each, sizing.patch) for each in pod.containers},
+        sizing.notes,
+        sizing.misfits,
+        is_from_template=sizes is not None,
+    )
+
+
+def _before_admission(pod: Pod, room: BoostRoom, sizes: Mapping[str, Allocation] | None) -> Pod:
+    """Return the new pod as the API server would show it to admission."""
+    template = template_of(pod, sizes, checked_items(room.limit_ranges))
+    if template is None:
+        return from_template(pod, [each.spec for each in pod.containers], ())
+    return from_template(pod, template, sizes or ())
+
+
+def _sized(container: Container, patch: Sequence[Operation]) -> Allocation:
+    """What the patch makes of a container."""
+    changed = {each.path: each.value if isinstance(each, Add) else None for each in patch}
+
+    def side(name: str, own: Resources | None) -> Resources:
+        path = ("spec", container.kind, container.index, "resources", name)
+        paths = {kind: pointer(*path, kind) for kind in BOTH}
+        kept = {kind: had for kind, had in (own or {}).items() if paths[kind] not in changed}
+        given = {kind: changed.get(paths[kind]) for kind in BOTH}
+        set_anew = {
+            kind: parse_amount(kind, text) for kind, text in given.items() if isinstance(text, str)
+        }
+        return kept | set_anew
+
+    spec = container.spec
+    return Allocation(side("requests", spec.requests), side("limits", spec.limits))

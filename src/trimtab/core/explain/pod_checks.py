@@ -1,0 +1,453 @@
+"""Hearings: all that may keep a pod from being changed, which of it does, and until when.
+
+A plan stops at the first reason to hold a pod. Whoever asks why nothing is done wants to know all
+of them, so here the same questions are asked to the end. What is decided is still the plan's word:
+the outcome comes from there, and its reason is among those that are found.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from trimtab.core.changes import change as urgency
+from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.explain.update_checks import KIND_OF, Check, CheckKind, Verdict
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.guards.disruption_budgets import ReplicaGroup
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.model.cap_notes import Note
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.matching import AutoscalerIndex, governor_of, index_by_workload
+from trimtab.core.model.pods import Pod, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing import node_use
+from trimtab.core.sizing.node_use import Shortage
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.updates import plan, resize_or_evict
+from trimtab.core.updates.candidate_cache import KnownPods, spans_of
+from trimtab.core.updates.candidates import (
+    CHECKS,
+    EVICTING_MODES,
+    Candidate,
+    Context,
+    Facts,
+    PlanSettings,
+    candidate_of,
+    facts_about,
+    reason_to_idle,
+    shrinks_to_take_back,
+    standing_of,
+)
+from trimtab.core.updates.resize_or_evict import Action
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
+from trimtab.core.updates.successors import ordinal_of
+
+_INSTANT: Final = timedelta(microseconds=1)
+_END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
+
+
+_OF_EVICTIONS: Final = frozenset(
+    {
+        CheckKind.EVICTION,
+        CheckKind.POD_DISRUPTION_BUDGET,
+        CheckKind.EARLIER_EVICTIONS,
+        CheckKind.QUOTA,
+    }
+)
+_OF_ACTS: Final = frozenset(
+    {CheckKind.DIRECTION, CheckKind.SURGE, CheckKind.RESIZE, CheckKind.BUDGET}
+)
+"""What is asked only where something may be done at all."""
+_OF_CHANGES: Final = frozenset(
+    {
+        CheckKind.CHANGE,
+        CheckKind.LIFETIME,
+        CheckKind.REQUIREMENTS,
+        CheckKind.ROLE,
+        CheckKind.COOL_DOWN,
+    }
+)
+"""What is asked only where it is known what should change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplanation:
+    """One pod, what is planned for it, and all that was asked about it."""
+
+    pod: Pod
+    workload: WorkloadName | None
+    autoscaler: Autoscaler | None
+    """None of a boosted pod that nobody governs any more."""
+    outcome: Outcome
+    checks: tuple[Check, ...]
+    way: Action | None = None
+    """How it would be changed if all checks passed; None where none is open."""
+    change: Change = field(default_factory=Change)
+    quick_oom: bool = False
+    is_killed_early: bool = False
+    """True if a container was OOM-killed early, also if it would get no more memory."""
+    is_cure_held: bool = False
+    """True if more memory for it is left to a HorizontalPodAutoscaler."""
+    age: timedelta | None = None
+    """Since it started, or was last resized."""
+    group: ReplicaGroup | None = None
+    recommendation: Sequence[ContainerRecommendation] = ()
+    """Capped for this very pod."""
+    notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+    """By container what was done to targets."""
+    lacking: Mapping[Resource, Shortage] = field(default_factory=dict)
+    """Resources that the pod's node has too little of for a resize."""
+    siblings_changed: tuple[str, ...] = ()
+    """The pods of its owner about which something is done, but for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """A plan, and all that it was made from."""
+
+    context: Context
+    index: AutoscalerIndex
+    outcomes: Mapping[str, Outcome]
+    """By the uid of the pod."""
+    acts: Mapping[WorkloadName | None, Sequence[Act]]
+    """By the direct owner of the pod what is done, or would be if nobody had said to wait."""
+    unknown: frozenset[CheckKind] = frozenset()
+    """What nobody who was asked can know: these never pass."""
+    promised: plan.Spent = field(default_factory=plan.Spent)
+    """Room on nodes that all acts together take, and where pods are evicted and restarted."""
+
+
+def view_plan(
+    snapshot: Snapshot,
+    settings: PlanSettings,
+    now: datetime,
+    *,
+    outcomes: Iterable[Outcome] | None = None,
+    unknown: frozenset[CheckKind] = frozenset(),
+) -> PlanView:
+    """A view of the outcomes that were planned, or of a plan that is made now."""
+    live = KnownPods().meet(snapshot)
+    groups = disruption_budgets.count_owned(
+        live.owned, snapshot.configured_replicas, snapshot.settling
+    )
+    planned = plan.plan(snapshot, settings, now) if outcomes is None else list(outcomes)
+    acts: defaultdict[WorkloadName | None, list[Act]] = defaultdict(list)
+    for each in planned:
+        if (act := act_of(each)) is not None:
+            acts[disruption_budgets.owner_of(each.pod)].append(act)
+    return PlanView(
+        Context(snapshot, settings, groups, now),
+        index_by_workload(snapshot.autoscalers, selectors_enabled=settings.gates.pod_selector),
+        {each.pod.uid: each for each in planned},
+        acts,
+        unknown,
+        _set_room_aside(act for each in acts.values() for act in each),
+    )
+
+
+def _set_room_aside(acts: Iterable[Act]) -> plan.Spent:
+    """Set aside the room on nodes that resizes and successors take, and note disruptions."""
+    spent = plan.Spent()
+    for act in acts:
+        if not isinstance(act, Evict) and resize_or_evict.restarts_containers(act.pod, act.wanted):
+            plan.count_restart(act.pod, spent)
+        if isinstance(act, Resize):
+            spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
+        elif isinstance(act, Evict):
+            spent.evicting.add(act.pod.namespace)
+            if act.place is not None:
+                plan.set_place_aside(act.pod, act.place, spent)
+    return spent
+
+
+def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
+    """All that is asked about a pod; None if nothing is planned for it."""
+    outcome = view.outcomes.get(observed.pod.uid)
+    if outcome is None:
+        return None
+    case = _Case(observed, governor_of(view.index, observed.workload, observed.pod.labels), outcome)
+    hearing = _hear(case, view.context, view)
+    explanation = PodExplanation(
+        observed.pod,
+        observed.workload,
+        case.autoscaler,
+        outcome,
+        tuple(_checks(case, hearing, view)),
+        hearing.way,
+        group=view.context.group_of(observed.pod),
+        siblings_changed=_changed_beside(observed.pod, view),
+    )
+    return explanation if hearing.facts is None else _with_facts(explanation, hearing.facts, view)
+
+
+def _changed_beside(pod: Pod, view: PlanView) -> tuple[str, ...]:
+    owner = disruption_budgets.owner_of(pod)
+    acts = () if owner is None else view.acts.get(owner, ())
+    return tuple(sorted(act.pod.name for act in acts if act.pod.uid != pod.uid))
+
+
+def act_of(outcome: Outcome) -> Act | None:
+    """What is done about the pod, or would be if nobody had said to wait."""
+    return outcome.withheld if isinstance(outcome, Hold) else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One pod of a plan."""
+
+    observed: ObservedPod
+    autoscaler: Autoscaler | None
+    outcome: Outcome
+
+    @property
+    def is_about_boost(self) -> bool:
+        """Whether the plan was only asked if a boost is over."""
+        told = (HoldReason.BOOST_ACTIVE, HoldReason.UNBOOST_DELAYED)
+        if isinstance(self.outcome, Hold) and self.outcome.reason in told:
+            return True
+        return self.autoscaler is None or isinstance(act_of(self.outcome), Unboost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hearing:
+    """What was found at one moment."""
+
+    reasons: Sequence[HoldReason] = ()
+    asked: frozenset[CheckKind] = frozenset({CheckKind.BOOST, CheckKind.PAUSE})
+    facts: Facts | None = None
+    way: Action | None = None
+
+    def reason_for(self, kind: CheckKind) -> HoldReason | None:
+        """The first reason that answers a question."""
+        return next((reason for reason in self.reasons if KIND_OF[reason] is kind), None)
+
+
+def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> PodExplanation:
+    judgement = facts.judgement
+    lacking: Mapping[Resource, Shortage] = {}
+    if judgement.distrust is None:
+        claimed = _claimed_by_others(explanation, view)
+        candidate = candidate_of(facts, view.context, standing_of(facts, view.context))
+        lacking = plan.shortages(candidate, view.context, claimed)
+    return replace(
+        explanation,
+        lacking=lacking,
+        change=judgement.change,
+        quick_oom=facts.quick_oom,
+        is_killed_early=facts.is_killed_early,
+        is_cure_held=facts.is_cure_held,
+        age=urgency.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
+        recommendation=judgement.recommendation,
+        notes={} if judgement.capped is None else judgement.capped.notes,
+    )
+
+
+def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
+    """All reasons to hold a pod, whatever the plan says."""
+    autoscaler, pod = case.autoscaler, case.observed.pod
+    paused = plan.is_held_back(pod, autoscaler, context)
+    held_back = [HoldReason.PAUSED] if paused else []
+    if autoscaler is None or case.is_about_boost:
+        return _Hearing(held_back)
+    judgement = context.judge(pod, autoscaler)
+    facts = facts_about(pod, autoscaler, case.observed.workload, judgement, context)
+    idle = reason_to_idle(autoscaler, context.settings.gates)
+    if idle is None and shrinks_to_take_back(facts, context):
+        # Nothing else is asked about a pod that is only given back what it has.
+        asked = frozenset({CheckKind.BOOST, CheckKind.MODE, CheckKind.RESIZE, CheckKind.PAUSE})
+        return _Hearing(held_back, asked, facts, Action.RESIZE)
+    asked = frozenset(CheckKind) - _OF_EVICTIONS - _OF_ACTS
+    found = [idle, judgement.distrust, *(check(facts, context) for check in CHECKS)]
+    if judgement.distrust is not None:
+        asked -= _OF_CHANGES
+        found = [each for each in found if each is None or KIND_OF[each] not in _OF_CHANGES]
+    standing = standing_of(facts, context)
+    found.append(standing if isinstance(standing, HoldReason) else None)
+    way: Action | None = None
+    if idle is None and judgement.distrust is None:
+        candidate = candidate_of(facts, context, standing)
+        if HoldReason.COOL_DOWN in found:
+            # All else is asked as it will be after that.
+            candidate = candidate._replace(restraint=None)
+        way, objections = _hear_of_act(case, candidate, context, view)
+        found += objections
+        asked |= _asked_of_act(way, candidate)
+    reasons = [each for each in (*found, *held_back) if each is not None]
+    return _Hearing(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
+
+
+def _hear_of_act(
+    case: _Case, candidate: Candidate, context: Context, view: PlanView
+) -> tuple[Action | None, list[HoldReason | None]]:
+    """Return the action that would change the pod, and the budgets or nodes that prevent it."""
+    if not candidate.wanted and candidate.autoscaler.mode not in EVICTING_MODES:
+        return None, [HoldReason.ONLY_SHRINKS]
+    act = act_of(case.outcome)
+    if act is not None:
+        # All that follows was spent on it.
+        return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
+    spent = _spent_on_others(case, view)
+    claimed = spent.grown[candidate.pod.node_name]
+    candidate, way = plan.decide(
+        candidate, context, disruptable=True, claimed=claimed, promised=spent.promised
+    )
+    if isinstance(way, HoldReason):
+        return None, [way]
+    reasons: list[HoldReason | None] = []
+    if _lacks_budget(candidate, context, spent):
+        reasons.append(HoldReason.BUDGET_SPENT)
+    if way is Action.EVICT:
+        reasons += [each(candidate, context, spent) for each in plan.EVICTION_OBJECTIONS]
+        return way, reasons
+    if resize_or_evict.restarts_containers(candidate.pod, candidate.wanted):
+        hold = plan.hold_restart(candidate, context, spent)
+        reasons.append(None if hold is None else hold.reason)
+    fits = plan.fit_in_quotas(candidate.pod, candidate.wanted, context, spent) is not None
+    reasons.append(None if fits else HoldReason.QUOTA_EXCEEDED)
+    return way, reasons
+
+
+def _asked_of_act(way: Action | None, candidate: Candidate) -> frozenset[CheckKind]:
+    match way:
+        case Action.EVICT:
+            return _OF_ACTS | _OF_EVICTIONS
+        case Action.RESIZE if not resize_or_evict.restarts_containers(
+            candidate.pod, candidate.wanted
+        ):
+            # It takes no pod away.
+            return (_OF_ACTS - {CheckKind.BUDGET}) | {CheckKind.QUOTA}
+        case Action.RESIZE:
+            return _OF_ACTS | {CheckKind.QUOTA}
+        case _:
+            return _OF_ACTS
+
+
+def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> bool:
+    claimed = spent.grown[candidate.pod.node_name]
+    group = context.group_of(candidate.pod)
+    if group is None or group.configured is None:
+        # There is no budget at all, which is a reason of its own.
+        return False
+    _, way = plan.decide(
+        candidate, context, disruptable=False, claimed=claimed, promised=spent.promised
+    )
+    return way is HoldReason.BUDGET_SPENT and not plan.may_disrupt(candidate, context, spent)
+
+
+def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources:
+    """Return the room on the pod's node that the acts of other pods take."""
+    node_name, act = explanation.pod.node_name, act_of(explanation.outcome)
+    own = _set_room_aside(() if act is None else (act,)).grown[node_name]
+    return {kind: amount - own[kind] for kind, amount in view.promised.grown[node_name].items()}
+
+
+def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
+    """Return what the plan does to siblings of a pod about which nothing is done.
+
+    The room on nodes and the namespaces are those of the view, which is only read.
+    """
+    promised = view.promised
+    spent = plan.Spent(grown=promised.grown, arrivals=promised.arrivals, evicting=promised.evicting)
+    owner, workload = disruption_budgets.owner_of(case.observed.pod), case.observed.workload
+    if owner is None:
+        return spent
+    for act in view.acts.get(owner, ()):
+        restarts = not isinstance(act, Evict) and resize_or_evict.restarts_containers(
+            act.pod, act.wanted
+        )
+        disturbs = isinstance(act, Evict) or restarts
+        if disturbs:
+            plan.count_down(act.pod, spent)
+        if isinstance(act, Evict) and workload is not None:
+            spent.evicted[workload] += 1
+        if isinstance(act, Evict) and (ordinal := ordinal_of(act.pod)) is not None:
+            spent.ordinals[owner].add(ordinal)
+        if isinstance(act, Resize) and restarts:
+            spent.restarting.add(owner)
+    return spent
+
+
+def _checks(case: _Case, hearing: _Hearing, view: PlanView) -> Iterator[Check]:
+    outcome = case.outcome
+    told = outcome.reason if isinstance(outcome, Hold) else None
+    decisive = None if told is None else KIND_OF[told]
+    for kind in CheckKind:
+        reason = hearing.reason_for(kind)
+        if kind is decisive:
+            until = _until(case, kind, view) if reason is not None else None
+            until = until or (outcome.until if isinstance(outcome, Hold) else None)
+            yield Check(kind, Verdict.BLOCKED, told, until, is_decisive=True)
+        elif reason is not None:
+            yield Check(kind, Verdict.BLOCKED, reason, _until(case, kind, view))
+        elif kind not in hearing.asked or (kind is CheckKind.BOOST and not _has_boost(case)):
+            yield Check(kind, Verdict.NOT_ASKED)
+        else:
+            yield Check(kind, Verdict.UNKNOWN if kind in view.unknown else Verdict.CLEAR)
+
+
+def _has_boost(case: _Case) -> bool:
+    is_unboost = isinstance(act_of(case.outcome), Unboost)
+    return is_unboost or bool(boosted_containers(case.observed.pod))
+
+
+def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
+    """The first moment at which a question is answered well, if time alone can do that."""
+    for moment in _moments(case, view.context):
+        later = replace(view.context, now=moment)
+        if _hear(case, later, view).reason_for(kind) is None:
+            return moment
+    return None
+
+
+def _moments(case: _Case, context: Context) -> list[datetime]:
+    """All moments to come at which an answer may change although nothing happens."""
+    pod, autoscaler = case.observed.pod, case.autoscaler
+    if autoscaler is None:
+        return []
+    facts = facts_about(
+        pod, autoscaler, case.observed.workload, context.judge(pod, autoscaler), context
+    )
+    ends = [
+        *(_later(begin, span) for begin, span in _spans(facts, context)),
+        *_ends_of_retries(facts, context),
+    ]
+    # Some spans are over only after their last moment.
+    moments = {_later(end, extra) for end in ends if end for extra in (timedelta(), _INSTANT)}
+    return sorted(each for each in moments if each is not None and each > context.now)
+
+
+def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta]]:
+    settings, memory = context.settings, facts.memory
+    yield from spans_of(facts.pod, facts.autoscaler, memory, settings)
+    if (since := memory.resize.resize_since) is not None:
+        yield since, settings.evict_after_deferred
+        yield since, resize_or_evict.IN_PROGRESS_FOR
+        yield since, settings.infeasible_retry_after
+    if (refused := memory.resize.infeasible) is not None:
+        yield refused.at, settings.infeasible_retry_after
+    if (denied := memory.resize.denied) is not None:
+        yield denied.at, settings.infeasible_retry_after
+    owner = disruption_budgets.owner_of(facts.pod)
+    if owner is not None and (restarted := context.snapshot.restarted.get(owner)) is not None:
+        yield restarted, resize_or_evict.RESTART_GAP
+    if (gap := context.snapshot.gaps.get(facts.pod.namespace)) is not None:
+        yield gap, timedelta()
+    if owner is not None and (least := context.snapshot.min_ready.get(owner)) is not None:
+        yield from ((since, least) for since in context.ready_ordinals_of(owner).values())
+
+
+def _ends_of_retries(facts: Facts, context: Context) -> Iterator[datetime | None]:
+    yield facts.memory.eviction.not_before
+    stop = context.snapshot.brake.find_stop(facts.workload, facts.pod.namespace)
+    yield from () if stop is None else (stop.probe_at, stop.rescue_at)
+    if facts.workload is not None:
+        record = context.snapshot.convergence.get(facts.workload)
+        yield None if record is None else record.not_before
+
+
+def _later(moment: datetime, span: timedelta) -> datetime | None:
+    return moment + span if span <= _END_OF_TIME - moment else None

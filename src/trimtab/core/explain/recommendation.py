@@ -1,0 +1,274 @@
+"""Explanations: how each number of an autoscaler came about, step by step.
+
+Nothing is reckoned here: the steps are those of `working.py`, of one autoscaler alone. They are
+records; how they are told to people is left to the wire.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme, truncate
+from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
+from trimtab.core.recommendation import estimators
+from trimtab.core.recommendation.groups import Layout, lay_out, make_block
+from trimtab.core.recommendation.steps import History, StepKind, Working, merge_history, work_out
+from trimtab.core.usage.aggregates import from_seconds
+from trimtab.core.usage.cluster_usage import Usage
+
+_SCHEMES: Final = {Resource.CPU: CPU_BUCKETS, Resource.MEMORY: MEMORY_BUCKETS}
+
+
+class Number(StrEnum):
+    """Which of the numbers of a recommendation; the value is that of the API."""
+
+    TARGET = "target"
+    LOWER_BOUND = "lowerBound"
+    UPPER_BOUND = "upperBound"
+
+
+_COLUMNS: Final = {
+    Number.TARGET: estimators.TARGET,
+    Number.LOWER_BOUND: estimators.LOWER,
+    Number.UPPER_BOUND: estimators.UPPER,
+}
+
+
+class Absence(StrEnum):
+    """Why there is no number; the value names it to users."""
+
+    NOT_CONTROLLED = "NotControlled"
+    """The policy controls other resources only."""
+    NO_SAMPLES = "NoSamples"
+    """Nothing is known, and nothing is recommended for what is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the working of a number."""
+
+    kind: StepKind
+    before: int | None
+    """None of the first step."""
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket of a histogram, in whole amounts."""
+
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumberWorking:
+    """How one number came about."""
+
+    number: Number
+    percentile: float
+    """Which part of the history lies below the end of the bucket."""
+    bucket: Bucket | None
+    """None of a history of OOM kills alone."""
+    confidence_factor: float
+    steps: tuple[Step, ...]
+
+    @property
+    def amount(self) -> int:
+        """What it came to."""
+        return self.steps[-1].after
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceWorking:
+    """How the numbers of one resource of a container came about, or why there are none."""
+
+    resource: Resource
+    numbers: tuple[NumberWorking, ...] = ()
+    uncapped: int | None = None
+    absence: Absence | None = None
+    confidence: float = 0.0
+    floor: int = 0
+    """The container's part of the pod's minimum, as far as its policy does not allow less."""
+    oom_need: int = 0
+    """What OOM kills showed to be needed."""
+    least: int | None = None
+    """`minAllowed`."""
+    most: int | None = None
+    """`maxAllowed`, of the policy or of the operator."""
+
+    def amounts(self) -> Mapping[Number, int]:
+        """What each number came to."""
+        return {each.number: each.amount for each in self.numbers}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerWorking:
+    """How all numbers of one container came about."""
+
+    name: str
+    sample_count: int
+    first_sample: datetime | None
+    last_sample: datetime | None
+    history_count: int
+    """How many histories were put together: one for each set of labels, and what was restored."""
+    live_containers: int
+    """Over how many containers of the pod its minimum is split."""
+    resources: tuple[ResourceWorking, ...]
+
+    def recommendation(self) -> ContainerRecommendation | None:
+        """What all of it comes to; None if nothing is known of what should be said."""
+        known = [each for each in self.resources if each.absence is None]
+        if not known and any(each.absence is Absence.NO_SAMPLES for each in self.resources):
+            return None
+        target, lower, upper = (
+            {each.resource: each.amounts()[number] for each in known} for number in Number
+        )
+        uncapped = {each.resource: each.uncapped for each in known if each.uncapped is not None}
+        return ContainerRecommendation(self.name, target, lower, upper, uncapped)
+
+
+def explain_containers(
+    usage: Usage, name: AutoscalerName, settings: RecommendationSettings
+) -> tuple[ContainerWorking, ...]:
+    """How all numbers of an autoscaler that learns come about now, by container name."""
+    learner, feeders = usage.links.learners[name], usage.aggregates.ints("feeders")
+    block = make_block(learner, feeders, settings)
+    if not block.container_names:
+        return ()
+    layout = lay_out({name: block})
+    workings = work_out(usage.aggregates, layout, settings)
+    view = _View(layout, settings, workings, merge_history(usage.aggregates, layout))
+    return tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
+
+
+def with_kept(
+    workings: Sequence[ContainerWorking],
+    kept: Iterable[ContainerRecommendation],
+    relearning: AbstractSet[str],
+) -> tuple[ContainerWorking, ...]:
+    """The workings with one step more, of containers that nothing falls for until they are learned.
+
+    What is kept is what is published in the end (`relearning.keep_up`).
+    """
+    said = {one.container_name: one for one in kept if one.container_name in relearning}
+    return tuple(
+        each if each.name not in said else _kept(each, said[each.name]) for each in workings
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What all groups of one autoscaler are explained from."""
+
+    layout: Layout
+    settings: RecommendationSettings
+    workings: Sequence[Working]
+    history: History
+
+
+def _explain(view: _View, row: int, name: str) -> ContainerWorking:
+    history, group = view.history, view.layout.groups[row]
+    lacks_all = all(bool(each.lacking[row]) for each in view.workings)
+    return ContainerWorking(
+        name,
+        int(history.count[row]),
+        from_seconds(float(history.first[row])),
+        from_seconds(float(history.last[row])),
+        int(group["size"]),
+        int(group["live"]),
+        tuple(
+            _explain_resource(view, row, resource, working, lacks_all=lacks_all)
+            for resource, working in zip(BOTH, view.workings, strict=True)
+        ),
+    )
+
+
+def _explain_resource(
+    view: _View, row: int, resource: Resource, working: Working, *, lacks_all: bool
+) -> ResourceWorking:
+    group, column = view.layout.groups[row], BOTH.index(resource)
+    is_controlled = bool(group["controlled"][column])
+    # As it is published: of a container of which nothing at all is known there is nothing to say.
+    if lacks_all or (is_controlled and bool(working.lacking[row])):
+        return ResourceWorking(resource, absence=Absence.NO_SAMPLES)
+    if not is_controlled:
+        return ResourceWorking(resource, absence=Absence.NOT_CONTROLLED)
+    least, most = int(group["min"][column]), int(group["max"][column])
+    percentiles = view.settings.of(resource).percentiles
+    return ResourceWorking(
+        resource,
+        tuple(
+            _explain_number(working, row, resource, number, percentiles[_COLUMNS[number]])
+            for number in Number
+        ),
+        int(working.published()[row, -1]),
+        confidence=float(working.confidences[row]),
+        floor=int(working.floors[row]),
+        oom_need=int(working.oom_floors[row]),
+        least=least or None,
+        most=None if most == MAX_AMOUNT else most,
+    )
+
+
+def _explain_number(
+    working: Working, row: int, resource: Resource, number: Number, percentile: float
+) -> NumberWorking:
+    column = _COLUMNS[number]
+    steps: list[Step] = []
+    before = None
+    for kind, amounts in working.steps.items():
+        after = int(amounts[row, column])
+        steps.append(Step(kind, before, after))
+        before = after
+    factors = estimators.confidence_factors(working.confidences[[row]])
+    return NumberWorking(
+        number,
+        percentile,
+        _bucket(resource, int(working.buckets[row, column])),
+        float(factors[0, column]),
+        tuple(steps),
+    )
+
+
+def _bucket(resource: Resource, index: int) -> Bucket | None:
+    scheme: BucketScheme = _SCHEMES[resource]
+    if index >= scheme.count:
+        return None
+    edges = estimators.to_amounts(resource, np.array([scheme.starts[index], scheme.ends[index]]))
+    start, end = truncate(edges).astype(np.int64).tolist()
+    return Bucket(index, start, end)
+
+
+def _kept(working: ContainerWorking, said: ContainerRecommendation) -> ContainerWorking:
+    amounts: dict[Number, Resources] = {
+        Number.TARGET: said.target,
+        Number.LOWER_BOUND: said.lower_bound or {},
+        Number.UPPER_BOUND: said.upper_bound or {},
+    }
+    return replace(
+        working,
+        resources=tuple(
+            each if each.absence is not None else _kept_resource(each, amounts)
+            for each in working.resources
+        ),
+    )
+
+
+def _kept_resource(
+    working: ResourceWorking, amounts: Mapping[Number, Resources]
+) -> ResourceWorking:
+    def kept(each: NumberWorking) -> NumberWorking:
+        after = amounts[each.number].get(working.resource, each.amount)
+        return replace(each, steps=(*each.steps, Step(StepKind.RELEARNING, each.amount, after)))
+
+    return replace(working, numbers=tuple(map(kept, working.numbers)))

@@ -1,0 +1,124 @@
+"""Checks: what is asked about a pod before it is changed, and the kinds of answers.
+
+The questions are those of a plan; who asks them all is `hearing.py`.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.records import dataclass
+
+
+class CheckKind(StrEnum):
+    """What is asked, in the order in which it is told; the value names it to users."""
+
+    BOOST = "startupBoost"
+    MODE = "updateMode"
+    RECOMMENDATION = "recommendation"
+    CHANGE = "change"
+    LIFETIME = "lifetime"
+    DIRECTION = "direction"
+    REQUIREMENTS = "evictionRequirements"
+    ROLE = "role"
+    COOL_DOWN = "coolDown"
+    ADMISSION = "admissionController"
+    CONVERGENCE = "convergence"
+    HEALTH = "workloadHealth"
+    REPLICAS = "replicas"
+    SURGE = "surge"
+    RESIZE = "resize"
+    BUDGET = "disruptionBudget"
+    EVICTION = "evictionAllowed"
+    POD_DISRUPTION_BUDGET = "podDisruptionBudget"
+    EARLIER_EVICTIONS = "earlierEvictions"
+    QUOTA = "resourceQuota"
+    PAUSE = "pause"
+
+
+KIND_OF: Final = {
+    HoldReason.BOOST_ACTIVE: CheckKind.BOOST,
+    HoldReason.UNBOOST_DELAYED: CheckKind.BOOST,
+    HoldReason.MODE_OFF: CheckKind.MODE,
+    HoldReason.MODE_INITIAL: CheckKind.MODE,
+    HoldReason.FEATURE_GATE_OFF: CheckKind.MODE,
+    HoldReason.NO_RECOMMENDATION: CheckKind.RECOMMENDATION,
+    HoldReason.RECOMMENDATION_STALE: CheckKind.RECOMMENDATION,
+    HoldReason.RECOMMENDATION_SUSPICIOUS: CheckKind.RECOMMENDATION,
+    HoldReason.INSIDE_BOUNDS: CheckKind.CHANGE,
+    HoldReason.SCALED_HORIZONTALLY: CheckKind.CHANGE,
+    HoldReason.CHANGE_TOO_SMALL: CheckKind.CHANGE,
+    HoldReason.TOO_YOUNG: CheckKind.LIFETIME,
+    HoldReason.ONLY_SHRINKS: CheckKind.DIRECTION,
+    HoldReason.REQUIREMENT_NOT_MET: CheckKind.REQUIREMENTS,
+    HoldReason.ROLE_DWELL: CheckKind.ROLE,
+    HoldReason.COOL_DOWN: CheckKind.COOL_DOWN,
+    HoldReason.ADMISSION_ABSENT: CheckKind.ADMISSION,
+    HoldReason.NOT_CONVERGING: CheckKind.CONVERGENCE,
+    HoldReason.WORKLOAD_DEGRADED: CheckKind.HEALTH,
+    HoldReason.NO_OWNER: CheckKind.REPLICAS,
+    HoldReason.REPLICAS_UNKNOWN: CheckKind.REPLICAS,
+    HoldReason.BELOW_MIN_REPLICAS: CheckKind.REPLICAS,
+    HoldReason.SURGE: CheckKind.SURGE,
+    HoldReason.POD_PENDING: CheckKind.RESIZE,
+    HoldReason.RESIZE_DEFERRED: CheckKind.RESIZE,
+    HoldReason.RESIZE_IN_PROGRESS: CheckKind.RESIZE,
+    HoldReason.RESIZE_FAILING: CheckKind.RESIZE,
+    HoldReason.RESIZE_INFEASIBLE: CheckKind.RESIZE,
+    HoldReason.RESIZE_DENIED: CheckKind.RESIZE,
+    HoldReason.RESIZE_UNSUPPORTED: CheckKind.RESIZE,
+    HoldReason.QOS_WOULD_CHANGE: CheckKind.RESIZE,
+    HoldReason.BUDGET_SPENT: CheckKind.BUDGET,
+    HoldReason.EVICTION_UNWANTED: CheckKind.EVICTION,
+    HoldReason.RUNS_TO_COMPLETION: CheckKind.EVICTION,
+    HoldReason.REVISION_STAGED: CheckKind.EVICTION,
+    HoldReason.LOWER_ORDINAL_NOT_READY: CheckKind.EVICTION,
+    HoldReason.SUCCESSOR_SMALLER: CheckKind.EVICTION,
+    HoldReason.NO_NODE_FOR_SUCCESSOR: CheckKind.EVICTION,
+    HoldReason.NODES_TOO_SMALL: CheckKind.EVICTION,
+    HoldReason.POD_DISRUPTION_BUDGET: CheckKind.POD_DISRUPTION_BUDGET,
+    HoldReason.EFFECT_AWAITED: CheckKind.EARLIER_EVICTIONS,
+    HoldReason.SUCCESSORS_MISSING: CheckKind.EARLIER_EVICTIONS,
+    HoldReason.QUOTA_EXCEEDED: CheckKind.QUOTA,
+    HoldReason.LIMIT_RANGE_REFUSES: CheckKind.QUOTA,
+    HoldReason.PAUSED: CheckKind.PAUSE,
+}
+"""Which question each reason answers."""
+
+REMEMBERED: Final = frozenset(
+    {
+        CheckKind.ROLE,
+        CheckKind.COOL_DOWN,
+        CheckKind.CONVERGENCE,
+        CheckKind.HEALTH,
+        CheckKind.SURGE,
+        CheckKind.POD_DISRUPTION_BUDGET,
+        CheckKind.EARLIER_EVICTIONS,
+    }
+)
+"""What only an updater can answer, which remembers what it did."""
+
+
+class Verdict(StrEnum):
+    """What the answer means for the pod; the value names it to users."""
+
+    CLEAR = "pass"
+    BLOCKED = "fail"
+    UNKNOWN = "unknown"
+    """Nobody who could be asked knows."""
+    NOT_ASKED = "notAsked"
+    """It does not matter for this pod, or not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question about one pod, and its answer."""
+
+    kind: CheckKind
+    verdict: Verdict
+    reason: HoldReason | None = None
+    until: datetime | None = None
+    """When it passes if nothing changes but the time; None if that will not help."""
+    is_decisive: bool = False
+    """Whether it is the reason that the plan gives."""

@@ -1,0 +1,1 @@
+"""Guards that hold updates back: budgets, rates, brakes, and updates without effect."""

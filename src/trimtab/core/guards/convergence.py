@@ -1,0 +1,295 @@
+"""Whether changes have the effect they were made for, and who is to suspect if not.
+
+Each change says what its pod, or the successor of an evicted one, should request. A successor is
+a pod of the same workload that was not there at the time. What counts is that it came nearer to
+what was wanted: recommendations move on meanwhile. The CPU of a boosted successor says nothing
+until its boost has ended. Changes that miss are repeated ever later, and after a few of them not at
+all (F16).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from trimtab.core.changes.outcomes import Evict, Resize
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.cap_notes import Note, NoteKind, has_note, names_autoscaler
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.limits import NO_AMOUNTS
+from trimtab.core.model.pods import (
+    OBSERVED_CONTAINERS,
+    PUT_OFF,
+    UPDATES,
+    Container,
+    Pod,
+    Wanted,
+    WorkloadName,
+)
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.startup_boost import annotation_name, boosted_containers
+
+SUCCESSOR_WITHIN: Final = timedelta(minutes=10)
+"""How long an owner may take to create a successor."""
+RESIZE_STANDS_AFTER: Final = timedelta(minutes=1)
+"""If a resize has not been undone after so long, nobody will."""
+SHOWS_WITHIN: Final = timedelta(minutes=5)
+"""What was asked for and does not show in the view after so long was never done."""
+FIRST_DELAY: Final = timedelta(minutes=2)
+"""How long a workload is left alone after the first miss; each further one doubles it."""
+
+
+class Suspect(StrEnum):
+    """Who probably undid a change, or kept it from being made."""
+
+    ADMISSION = "AdmissionMissed"
+    """The successor never went through an admission controller of ours."""
+    OTHER_AUTOSCALER = "OtherAutoscaler"
+    """Another autoscaler gave the successor its size."""
+    LIMIT_RANGE = "LimitRange"
+    """The successor has what a limit range says."""
+    QUOTA_REFUSED = "QuotaRefused"
+    """Admission left the successor as it came, since a ResourceQuota would have refused it."""
+    LIMIT_RANGE_REFUSED = "LimitRangeRefused"
+    """Admission left the successor as it came, since a LimitRange would have refused it."""
+    PODS_REFUSED = "PodsRefused"
+    """Admission left the successor as it came, since pods of its recommended size never came."""
+    OTHER_MANAGER = "OtherManager"
+    """Admission did its part, and somebody else changed it afterwards."""
+    NO_SUCCESSOR = "NoSuccessor"
+    """The owner could not create a pod: a quota is full, or somebody refuses it."""
+
+
+_OF_NOTES: Final = {
+    NoteKind.QUOTA_REFUSES: Suspect.QUOTA_REFUSED,
+    NoteKind.LIMIT_RANGE_REFUSES: Suspect.LIMIT_RANGE_REFUSED,
+    NoteKind.PODS_REFUSED: Suspect.PODS_REFUSED,
+}
+"""Notes with which admission says that it gave a pod nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What should be seen after one change."""
+
+    workload: WorkloadName
+    autoscaler: AutoscalerName
+    pod_uid: str
+    before: Mapping[str, Resources]
+    """The requests by container as they were, of all that should change."""
+    wanted: Mapping[str, Resources]
+    """What they should be."""
+    since: datetime
+    known: frozenset[str] | None
+    """The workload's pods at the time of an eviction, by uid; None for a resize."""
+    is_answered: bool = True
+    """Whether it is known that the change was made."""
+
+    @property
+    def is_eviction(self) -> bool:
+        """Whether it is a successor that should look different."""
+        return self.known is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Fulfilled:
+    """The change shows."""
+
+    expectation: Expectation
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The change does not show."""
+
+    expectation: Expectation
+    suspect: Suspect
+    pod: Pod | None = None
+    """The pod that shows it; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeverMade:
+    """No answer ever came, and the pod is as it was: the request got lost."""
+
+    expectation: Expectation
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """Nobody will ever know."""
+
+    expectation: Expectation
+
+
+Verdict: TypeAlias = Fulfilled | Missed | NeverMade | Void
+
+
+def expect(
+    act: Evict | Resize, workload: WorkloadName, known: Iterable[str], now: datetime
+) -> Expectation | None:
+    """What should come of the act; None if it changes no request."""
+    changes = list(_changes(act))
+    if not changes:
+        return None
+    return Expectation(
+        workload,
+        act.autoscaler,
+        act.pod.uid,
+        before={name: before for name, before, _ in changes},
+        wanted={name: wanted for name, _, wanted in changes},
+        since=now,
+        known=frozenset(known) if isinstance(act, Evict) else None,
+    )
+
+
+def review(
+    expectations: Sequence[Expectation],
+    pods: Sequence[Pod],
+    limit_ranges: Sequence[LimitRangeItem],
+    *,
+    lacks_pods: bool,
+    now: datetime,
+) -> list[Verdict]:
+    """The verdicts that can be given now on what is expected of one workload, oldest first.
+
+    Each successor speaks for one eviction. An eviction without one has missed if its owner
+    `lacks_pods` even after a while, and is void if the owner wants no more than there are.
+    """
+    by_uid = {pod.uid: pod for pod in pods}
+    unspoken = dict(by_uid)
+    verdicts: list[Verdict] = []
+    for each in sorted(expectations, key=lambda one: one.since):
+        if each.known is None:
+            verdict = _judge_resize(each, by_uid.get(each.pod_uid), now)
+        else:
+            found = next((pod for uid, pod in unspoken.items() if uid not in each.known), None)
+            verdict = _judge_eviction(each, found, limit_ranges, lacks_pods=lacks_pods, now=now)
+            if verdict is None and _still_stands(each, by_uid.get(each.pod_uid), now):
+                verdict = Void(each)
+            if found is not None:
+                del unspoken[found.uid]
+        if verdict is not None:
+            verdicts.append(verdict)
+    return verdicts
+
+
+def shows(expectation: Expectation, pod: Pod) -> bool | None:
+    """Whether the pod came nearer to what was wanted; None if it cannot be compared."""
+    compared = [nearer for *_, nearer in _compare(expectation, pod)]
+    return all(compared) if compared else None
+
+
+def is_admitted(pod: Pod) -> bool:
+    """Whether an admission controller has seen the pod."""
+    return OBSERVED_CONTAINERS in pod.annotations
+
+
+def _changes(act: Evict | Resize) -> Iterator[tuple[str, Resources, Resources]]:
+    wanted: Wanted = act.wanted
+    for container in act.pod.containers:
+        requests = _requests(container, of_successor=isinstance(act, Evict))
+        asked = (wanted[container.name].requests or NO_AMOUNTS) if container.name in wanted else {}
+        changed = {kind: amount for kind, amount in asked.items() if requests.get(kind) != amount}
+        if changed:
+            before = {kind: requests[kind] for kind in changed if kind in requests}
+            yield container.name, before, changed
+
+
+def _judge_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> Verdict | None:
+    if pod is None:
+        return Void(expectation)
+    if now - expectation.since < RESIZE_STANDS_AFTER:
+        return None
+    match shows(expectation, pod):
+        case None:
+            return Void(expectation)
+        case True:
+            # The spec shows what was asked for; the pod has it only if the kubelet agrees.
+            return None if pod.resize in PUT_OFF else Fulfilled(expectation, pod)
+        case False if expectation.is_answered:
+            return Missed(expectation, Suspect.OTHER_MANAGER, pod)
+        case False:
+            # Nobody is to suspect of undoing what may never have been done.
+            is_late = now - expectation.since >= SHOWS_WITHIN
+            return NeverMade(expectation, pod) if is_late else None
+
+
+def _judge_eviction(
+    expectation: Expectation,
+    successor: Pod | None,
+    limit_ranges: Sequence[LimitRangeItem],
+    *,
+    lacks_pods: bool,
+    now: datetime,
+) -> Verdict | None:
+    if successor is None:
+        if now - expectation.since < SUCCESSOR_WITHIN:
+            return None
+        return Missed(expectation, Suspect.NO_SUCCESSOR) if lacks_pods else Void(expectation)
+    match shows(expectation, successor):
+        case None:
+            # A boosted successor shows its CPU when its boost has ended.
+            is_early = now - expectation.since < SUCCESSOR_WITHIN
+            return None if is_early and boosted_containers(successor) else Void(expectation)
+        case True:
+            return Fulfilled(expectation, successor)
+        case False:
+            return Missed(expectation, _suspect(expectation, successor, limit_ranges), successor)
+
+
+def _still_stands(expectation: Expectation, pod: Pod | None, now: datetime) -> bool:
+    """Return True if an eviction that got no answer was never made."""
+    is_late = not expectation.is_answered and now - expectation.since >= SHOWS_WITHIN
+    return is_late and pod is not None and not pod.is_deleting
+
+
+def _suspect(
+    expectation: Expectation, successor: Pod, limit_ranges: Sequence[LimitRangeItem]
+) -> Suspect:
+    if not is_admitted(successor):
+        return Suspect.ADMISSION
+    updates = successor.annotations.get(UPDATES, "")
+    if updates and not names_autoscaler(updates, expectation.autoscaler.name):
+        return Suspect.OTHER_AUTOSCALER
+    off = [(kind, has) for kind, has, is_near in _compare(expectation, successor) if not is_near]
+    for note, suspect in _OF_NOTES.items():
+        if any(has_note(successor.annotations, Note(kind, note)) for kind, _ in off):
+            return suspect
+    bounds = {
+        (kind, amount)
+        for item in limit_ranges
+        for bound in (item.min, item.max, item.default)
+        for kind, amount in (bound or NO_AMOUNTS).items()
+    }
+    return Suspect.LIMIT_RANGE if bounds.intersection(off) else Suspect.OTHER_MANAGER
+
+
+def _compare(expectation: Expectation, pod: Pod) -> Iterator[tuple[Resource, int | None, bool]]:
+    """Each resource that should change: what the pod has of it, and whether that is nearer."""
+    for container in pod.containers:
+        boosted = annotation_name(container.name) in pod.annotations
+        requests = _requests(container, of_successor=expectation.is_eviction)
+        before = expectation.before.get(container.name, NO_AMOUNTS)
+        for kind, wanted in expectation.wanted.get(container.name, NO_AMOUNTS).items():
+            if boosted and kind is Resource.CPU:
+                continue
+            has = requests.get(kind)
+            yield kind, has, _is_nearer(has, before.get(kind), wanted)
+
+
+def _requests(container: Container, *, of_successor: bool) -> Resources:
+    """What counts for an eviction is what a container has, for a resize what its spec asks for.
+
+    A resize that the kubelet refused leaves the spec as if it had been made.
+    """
+    return (container.current if of_successor else container.spec).requests or NO_AMOUNTS
+
+
+def _is_nearer(has: int | None, before: int | None, wanted: int) -> bool:
+    if has is None or before is None:
+        return has is not None
+    return abs(has - wanted) < abs(before - wanted)

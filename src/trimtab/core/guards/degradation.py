@@ -1,0 +1,121 @@
+"""Workloads that got worse: fewer ready pods than before the updater changed them.
+
+The updater stops changing such a workload, whatever the cause (D22). It goes on when as many pods
+are ready as before, or when an operator edits the autoscaler. A pod that is OOM-killed in a loop is
+still helped: it cannot get ready without more memory.
+"""
+
+import re
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.pods import Pod
+from trimtab.core.model.records import dataclass
+
+STOPPED: Final = "UpdatesStopped"
+"""The condition of an autoscaler whose workload the updater has stopped changing."""
+_FIGURES: Final = re.compile(r"\d+ of the (?P<needed>\d{1,9}) pods ")
+"""Pattern of the start of that condition's message."""
+
+FORGOTTEN_AFTER: Final = timedelta(minutes=10)
+"""A workload that is well so long after the last change is compared with no earlier state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedWorkload:
+    """A workload that the updater changed, and how many of its pods were ready before."""
+
+    autoscaler: AutoscalerName
+    """The autoscaler for which the last change was made."""
+    generation: int | None
+    """Generation of that autoscaler at the time; None if unknown."""
+    ready_before: int
+    changed_at: datetime
+    """When it was last changed."""
+    short_since: datetime | None = None
+    """Since when fewer pods have been ready; None while as many are."""
+    ready: int = 0
+    """Number of pods that are ready now, while fewer are."""
+    needed: int = 0
+    """Number of pods that would have to be ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """A workload with too few ready pods for too long."""
+
+    ready: int
+    needed: int
+    since: datetime
+
+    @property
+    def detail(self) -> str:
+        """The figures in one sentence."""
+        return (
+            f"{self.ready} of the {self.needed} pods that were ready before the last changes "
+            f"are ready since {self.since:%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
+def after_change(
+    before: ChangedWorkload | None,
+    *,
+    autoscaler: AutoscalerName,
+    generation: int | None,
+    ready: int,
+    now: datetime,
+) -> ChangedWorkload:
+    """Return the record of a workload that is changed while so many of its pods are ready."""
+    if before is None:
+        return ChangedWorkload(autoscaler, generation, ready, now)
+    return replace(before, autoscaler=autoscaler, generation=generation, changed_at=now)
+
+
+def restored(autoscaler: Autoscaler, now: datetime) -> ChangedWorkload | None:
+    """Return what an earlier updater said about the workload of the autoscaler, if it stopped.
+
+    The message says how many pods have to be ready; without it all that the owner wants have to be.
+    """
+    for condition in autoscaler.conditions:
+        if condition.type == STOPPED and condition.status == "True":
+            since, figures = (
+                condition.last_transition_time or now,
+                _FIGURES.match(condition.message),
+            )
+            needed = sys.maxsize if figures is None else int(figures["needed"])
+            return ChangedWorkload(autoscaler.identity, autoscaler.generation, needed, now, since)
+    return None
+
+
+def is_ready(pod: Pod) -> bool:
+    """Return whether the pod serves its users."""
+    return pod.ready_since is not None and not pod.is_deleting
+
+
+def review(
+    record: ChangedWorkload, *, ready: int, wanted: int, generation: int | None, now: datetime
+) -> ChangedWorkload | None:
+    """Return the record brought up to date, None once there is nothing left to compare with.
+
+    An owner that wants fewer pods than were ready needs no more than it wants.
+    """
+    is_edited = None not in (generation, record.generation) and generation != record.generation
+    if is_edited:
+        return None
+    needed = min(record.ready_before, wanted)
+    if ready >= needed:
+        is_over = now - record.changed_at >= FORGOTTEN_AFTER
+        # Pods that got ready since are what later changes are compared with.
+        best = max(needed, ready)
+        return None if is_over else replace(record, ready_before=best, short_since=None)
+    return replace(record, short_since=record.short_since or now, ready=ready, needed=needed)
+
+
+def judge(record: ChangedWorkload, patience: timedelta, now: datetime) -> Degradation | None:
+    """Return the degradation of a workload that had too few ready pods for as long as patience."""
+    if record.short_since is None or now - record.short_since < patience:
+        return None
+    return Degradation(record.ready, record.needed, record.short_since)

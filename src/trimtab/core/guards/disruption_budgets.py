@@ -1,0 +1,169 @@
+"""How many pods of one owner may be disrupted now.
+
+A replica group is all live pods of one direct owner (a ReplicaSet, a StatefulSet, …), whichever
+autoscaler governs them, so that autoscalers which share a workload share its budget (S34). A budget
+is spent while a plan is made and starts anew with the next one; by then the pods themselves show
+what became of it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Final
+
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.validation import require_at_least, require_fraction
+
+# Owners that say how many pods they want: where that is not known, or is none, hands off. A job
+# does not say it, and other kinds may not; there the live pods are what is wanted.
+_COUNTED_KINDS: Final = frozenset(
+    {"DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet"}
+)
+_JOB: Final = "Job"
+_RESIZING_MODES: Final = (
+    UpdateMode.IN_PLACE,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.UPSCALE_ONLY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionSettings:
+    """How much of a workload may be disrupted at once; the defaults are the original's."""
+
+    min_replicas: int = 2
+    """`--min-replicas`; an autoscaler's own minReplicas wins."""
+    tolerance: float = 0.5
+    """`--eviction-tolerance`: the share of the wanted pods that may be down."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_at_least("min_replicas", self.min_replicas, 0)
+        require_fraction("tolerance", self.tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """The live pods of one owner, counted."""
+
+    live: int
+    pending: int
+    """Those that do not run yet, or cannot be counted on for a moment."""
+    configured: int | None
+    """Number of pods that the owner should have; None if unknown."""
+    ready: int = 0
+    """The live pods that are ready."""
+    serving: int = 0
+    """Those of the ready pods that are not pending."""
+
+    @property
+    def running(self) -> int:
+        """The live pods that are not pending."""
+        return self.live - self.pending
+
+    def is_disruptable(self, tolerance: float, disrupted: int) -> bool:
+        """Return True if one more pod may go down after so many that this plan disrupts."""
+        return self._can_spare(self.running, tolerance, disrupted)
+
+    def can_spare_ready(self, tolerance: float, disrupted: int) -> bool:
+        """Return True if one more ready pod may go down after so many ready ones.
+
+        To the users of a workload a pod that is not ready is down, whatever its phase.
+        """
+        return self._can_spare(self.serving, tolerance, disrupted)
+
+    def _can_spare(self, count: int, tolerance: float, disrupted: int) -> bool:
+        if self.configured is None:
+            return False
+        spare = int(self.configured * tolerance)
+        if count - disrupted > self.configured - spare:
+            return True
+        # A tolerance of less than one pod still lets a complete group move, one pod at a time.
+        return spare == 0 and disrupted == 0 and count == self.configured
+
+
+class Standing(Enum):
+    """What a replica group permits under one autoscaler."""
+
+    OPEN = auto()
+    RESIZE_ONLY = auto()
+    """Too few pods for an eviction, but resizes that restart nothing are allowed."""
+
+
+def owner_of(pod: Pod) -> WorkloadName | None:
+    """The pod's direct owner."""
+    if pod.owner is None:
+        return None
+    return WorkloadName(pod.namespace, pod.owner.kind, pod.owner.name)
+
+
+def count_groups(
+    pods: Iterable[Pod],
+    configured: Mapping[WorkloadName, int],
+    settling: frozenset[str] = frozenset(),
+) -> dict[WorkloadName, ReplicaGroup]:
+    """The replica group of every owner, from all live pods."""
+    return count_owned(((owner_of(pod), pod) for pod in pods), configured, settling)
+
+
+def count_owned(
+    pods: Iterable[tuple[WorkloadName | None, Pod]],
+    configured: Mapping[WorkloadName, int],
+    settling: frozenset[str] = frozenset(),
+) -> dict[WorkloadName, ReplicaGroup]:
+    """The replica group of every owner, from all live pods with their direct owners."""
+    owned = [(owner, pod) for owner, pod in pods if owner is not None]
+    live = Counter([owner for owner, _ in owned])
+    absent = [
+        (owner, pod.ready_since is not None)
+        for owner, pod in owned
+        if pod.phase is PodPhase.PENDING or pod.uid in settling
+    ]
+    pending = Counter([owner for owner, _ in absent])
+    ready = Counter([owner for owner, pod in owned if pod.ready_since is not None])
+    unsettled = Counter([owner for owner, is_ready in absent if is_ready])
+    return {
+        owner: ReplicaGroup(
+            count,
+            pending[owner],
+            configured=_wanted(owner, configured.get(owner), count),
+            ready=ready[owner],
+            serving=ready[owner] - unsettled[owner],
+        )
+        for owner, count in live.items()
+    }
+
+
+def standing(
+    group: ReplicaGroup | None,
+    autoscaler: Autoscaler,
+    settings: DisruptionSettings,
+    *,
+    can_resize: bool,
+) -> Standing | HoldReason:
+    """Return what the group permits under the autoscaler, or why its pods stay untouched.
+
+    A resize that restarts nothing needs no other replica, so a small group stays open for those
+    where the mode and the cluster can resize (D17).
+    """
+    if group is None:
+        return HoldReason.NO_OWNER
+    if group.configured is None:
+        return HoldReason.REPLICAS_UNKNOWN
+    own_minimum = autoscaler.min_replicas
+    required = settings.min_replicas if own_minimum is None else own_minimum
+    if group.live >= required:
+        return Standing.OPEN
+    resizes = can_resize and autoscaler.mode in _RESIZING_MODES
+    return Standing.RESIZE_ONLY if resizes else HoldReason.BELOW_MIN_REPLICAS
+
+
+def _wanted(owner: WorkloadName, configured: int | None, live: int) -> int | None:
+    if owner.kind == _JOB:
+        return live
+    if configured is None:
+        return None if owner.kind in _COUNTED_KINDS else live
+    return configured if configured > 0 else None

@@ -1,0 +1,1 @@
+"""Decaying histograms of usage, kept as rows of a bank."""

@@ -1,0 +1,123 @@
+"""Memory windows: one peak per container and interval, as arithmetic on arrays.
+
+A window is as long as the aggregation interval, and the windows of a container follow each other
+without a gap from its first reading on. Only the largest reading of a window counts; it is booked
+at the window's end, so that it weighs the same whenever in the window it was seen. A larger one
+takes the place of what was booked before.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.records import dataclass
+
+Booleans: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The current memory windows of some containers, one element each."""
+
+    end: Floats
+    """Seconds since the epoch; NaN before the first reading."""
+    usage_peak: Floats
+    oom_peak: Floats
+    """What an OOM kill showed to be needed, kept apart so that one kill does not feed the next."""
+
+    @property
+    def peak(self) -> Floats:
+        """What is booked for each window."""
+        return np.maximum(self.usage_peak, self.oom_peak)
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Memory readings ordered by window, and by time within each window."""
+
+    window: Ints
+    """Which of the windows each one belongs to; every window has at least one reading."""
+    value: Floats
+    time: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Peaks to book, or to take back, at their windows' ends."""
+
+    window: Ints
+    value: Floats
+    end: Floats
+
+    def only(self, chosen: Booleans) -> "Peaks":
+        """Some of them."""
+        return Peaks(self.window[chosen], self.value[chosen], self.end[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What readings do to windows."""
+
+    windows: Windows
+    """The windows that are current afterwards."""
+    removed: Peaks
+    added: Peaks
+
+
+def fold(
+    windows: Windows, readings: Readings, intervals: Floats, *, from_oom_kills: bool
+) -> Folding:
+    """The windows after the readings, and the booked peaks that change with them."""
+    first = readings.time[run_starts(readings.window)]
+    anchors = np.where(np.isnan(windows.end), first, windows.end)
+    steps = _steps_after(anchors, readings, intervals)
+    runs = run_starts(readings.window, steps)
+    owners, opens = readings.window[runs], steps[runs] > 0
+    ends = anchors[owners] + steps[runs] * intervals[owners]
+    peaks = Peaks(owners, np.maximum.reduceat(readings.value, runs), ends)
+
+    booked = Peaks(owners, windows.peak[owners], ends)
+    rises = ~opens & (peaks.value > booked.value)
+    last = np.append(run_starts(owners)[1:], len(owners)) - 1
+    current = _shift(windows, ends[last], opens[last])
+    risen = np.where((opens | rises)[last], peaks.value[last], -np.inf)
+    return Folding(
+        _raise_peaks(current, risen, from_oom_kills=from_oom_kills),
+        removed=booked.only(rises),
+        added=peaks.only(opens | rises),
+    )
+
+
+def run_starts(*columns: Ints | Floats) -> Ints:
+    """Where in sorted columns each run of equal values starts."""
+    differs = np.zeros(len(columns[0]), dtype=np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(differs)
+
+
+def _steps_after(anchors: Floats, readings: Readings, intervals: Floats) -> Floats:
+    """How many windows after the current one each reading lies; 0 is the current one itself."""
+    past_end = readings.time - anchors[readings.window]
+    whole = np.floor(past_end / intervals[readings.window])
+    # A reading before the window, such as a late OOM kill, counts for the window that is current.
+    return np.where(past_end < 0, 0.0, whole + 1)
+
+
+def _shift(windows: Windows, ends: Floats, opens: Booleans) -> Windows:
+    return Windows(
+        ends,
+        np.where(opens, 0.0, windows.usage_peak),
+        np.where(opens, 0.0, windows.oom_peak),
+    )
+
+
+def _raise_peaks(windows: Windows, risen: Floats, *, from_oom_kills: bool) -> Windows:
+    old = windows.oom_peak if from_oom_kills else windows.usage_peak
+    new = np.where(risen >= 0, risen, old)
+    if from_oom_kills:
+        return Windows(windows.end, windows.usage_peak, new)
+    return Windows(windows.end, new, windows.oom_peak)

@@ -1,0 +1,107 @@
+"""The OOM ledger: what kills for want of memory showed to be needed, beside the histogram.
+
+In a histogram a kill is one sample among thousands, and one pod in forty never moves a percentile
+(F9). Here the largest need of every recent kill is kept by itself, for as long as the histogram's
+window is, and no memory target falls below it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.histogram.buckets import MEMORY_BUCKETS, Floats, Ints
+from trimtab.core.model.records import dataclass
+
+MOST_LEVELS: Final = 16
+"""So many levels are kept of one aggregate; then the lowest is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class OomLevel:
+    """What a kill showed to be needed, and when."""
+
+    needed_bytes: int
+    seconds: float
+    """Since the epoch."""
+
+
+def highest_need(most_bytes: int, margin_fraction: float) -> int:
+    """The largest need whose target is at most so many bytes.
+
+    A target is the end of the bucket that the need falls into, and the margin above it.
+    """
+    targets = MEMORY_BUCKETS.ends * (1 + margin_fraction)
+    fitting = int(np.searchsorted(targets, most_bytes, side="right"))
+    if fitting in {0, MEMORY_BUCKETS.count}:
+        # Less than the first bucket, or more than the last: there a need is its own measure.
+        return most_bytes
+    return int(MEMORY_BUCKETS.ends[fitting - 1]) - 1
+
+
+def add_level(levels: tuple[OomLevel, ...], new: OomLevel) -> tuple[OomLevel, ...]:
+    """The levels that may still matter: from old and high to new and low.
+
+    One that is neither higher nor younger than another never will.
+    """
+    if any(old.needed_bytes >= new.needed_bytes and old.seconds >= new.seconds for old in levels):
+        return levels
+    others = [
+        old for old in levels if old.needed_bytes > new.needed_bytes or old.seconds > new.seconds
+    ]
+    kept = sorted([*others, new], key=lambda level: level.needed_bytes, reverse=True)
+    return tuple(kept[:MOST_LEVELS])
+
+
+class OomLedger:
+    """The levels of all aggregates, by their rows; most have none."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, tuple[OomLevel, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def levels(self, rows: Iterable[int]) -> tuple[OomLevel, ...]:
+        """The levels that matter of some aggregates together."""
+        together: tuple[OomLevel, ...] = ()
+        for row in rows:
+            for level in self._levels.get(row, ()):
+                together = add_level(together, level)
+        return together
+
+    def remember(self, rows: Ints, needed: Floats, times: Floats) -> None:
+        """Note what kills showed to be needed."""
+        for row, amount, time in zip(rows.tolist(), needed.tolist(), times.tolist(), strict=True):
+            self.put(row, [OomLevel(int(amount), time)])
+
+    def put(self, row: int, levels: Iterable[OomLevel]) -> None:
+        """Add levels to those of an aggregate."""
+        for level in levels:
+            self._levels[row] = add_level(self._levels.get(row, ()), level)
+
+    def drop(self, row: int) -> None:
+        """Forget an aggregate."""
+        self._levels.pop(row, None)
+
+    def expire(self, lifetimes: Floats, now: float | Floats) -> Ints:
+        """Forget what is older than the lifetimes of the aggregates, and tell whose it was.
+
+        Now is one moment, or one for each aggregate.
+        """
+        changed, oldest = [], now - lifetimes
+        for row, levels in list(self._levels.items()):
+            kept = tuple(one for one in levels if one.seconds > oldest[row])
+            if kept != levels:
+                changed.append(row)
+                self._levels[row] = kept
+            if not kept:
+                del self._levels[row]
+        return np.array(changed, np.int64)
+
+    def floors(self, size: int) -> Floats:
+        """The highest level of each of so many rows; 0 where there is none."""
+        floors = np.zeros(size)
+        rows = np.fromiter(self._levels, np.int64, len(self._levels))
+        floors[rows] = [levels[0].needed_bytes for levels in self._levels.values()]
+        return floors

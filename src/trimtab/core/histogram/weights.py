@@ -1,0 +1,215 @@
+"""Histograms without time: weights by row and bucket, their totals and their spans.
+
+A bucket is occupied if it weighs at least epsilon. The span of a row reaches from its lowest to its
+highest occupied bucket; a row without one is empty. Whatever looks at a row sees its span alone.
+Fainter weight outside stays where it is and counts once the span covers it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.histogram import window_storage
+from trimtab.core.histogram.buckets import Buckets, Floats, Ints
+from trimtab.core.histogram.row_table import list_distinct
+from trimtab.core.histogram.window_storage import Arena, Spans, Windows, grown
+
+# Below every total.
+_UNKNOWN: Final = -1.0
+
+
+class Weights:
+    """Rows of weights; whoever numbers the rows also says how many there are."""
+
+    def __init__(self, bucket_count: int, epsilon: float, fractions: Sequence[float]) -> None:
+        self.epsilon = epsilon
+        self.fractions = fractions
+        self.bucket_count = bucket_count
+        self.totals: Floats = np.zeros(0)
+        self.lowest: Buckets = np.zeros(0, np.uint8)
+        self.highest: Buckets = np.zeros(0, np.uint8)
+        self._reached: Buckets = np.zeros((len(fractions), 0), np.uint8)
+        self._limits: Floats = np.zeros(0)
+        """Up to which total a row reaches what it reached when it was looked at last."""
+        self._arena = Arena(bucket_count)
+
+    def grow(self, capacity: int) -> None:
+        """Make place for rows up to a number."""
+        self._arena.grow(capacity)
+        known = len(self.totals)
+        self.totals = grown(self.totals, capacity)
+        self.lowest = grown(self.lowest, capacity)
+        self.highest = grown(self.highest, capacity)
+        self._limits = grown(self._limits, capacity)
+        reached = [grown(line, capacity) for line in self._reached]
+        self._reached = np.array(reached, np.uint8).reshape(-1, capacity)
+        self._forget(np.arange(known, capacity))
+
+    def clear(self, rows: Ints) -> None:
+        """Take everything from distinct rows."""
+        self._arena.release(rows)
+        self._forget(rows)
+
+    def _forget(self, rows: Ints) -> None:
+        self.totals[rows] = 0.0
+        self.lowest[rows], self.highest[rows] = self.bucket_count - 1, 0
+        self._limits[rows] = _UNKNOWN
+
+    @property
+    def bytes_held(self) -> int:
+        """The size of all arrays, room to grow included."""
+        by_row = self.totals.nbytes + self.lowest.nbytes + self.highest.nbytes
+        return by_row + self._reached.nbytes + self._limits.nbytes + self._arena.bytes_held
+
+    def is_empty(self, rows: Ints) -> NDArray[np.bool_]:
+        """Which rows have no occupied bucket."""
+        return np.asarray(self.lowest[rows] > self.highest[rows])
+
+    def add(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
+        """Add to buckets and totals, one sample after the other."""
+        np.add.at(self.totals, rows, weights)
+        self._add_inside(rows, buckets, weights)
+
+    def load(self, rows: Ints, by_bucket: Floats, totals: Floats) -> None:
+        """Add weights by bucket (columns) and totals to distinct rows."""
+        self.totals[rows] += totals
+        lines, buckets = np.nonzero(by_bucket)
+        self._add_inside(rows[lines], buckets.astype(np.uint8), by_bucket[lines, buckets])
+        self._limits[rows] = _UNKNOWN
+
+    def absorb(self, targets: Ints, sources: "Weights", rows: Ints) -> None:
+        """Add the spans of rows of the same or another table, each to one row of this."""
+        np.add.at(self.totals, targets, sources.totals[rows])
+        occupied = np.flatnonzero(~sources.is_empty(rows))
+        spans = rows[occupied]
+        self._reserve(targets[occupied], sources.lowest[spans], sources.highest[spans])
+        for positions, buckets, weights in sources.spans(rows):
+            self._add_inside(targets[positions], buckets, weights)
+        self._limits[targets] = _UNKNOWN
+
+    def _add_inside(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
+        some = weights > 0.0
+        if not some.all():
+            rows, buckets, weights = rows[some], buckets[some], weights[some]
+        beyond = np.flatnonzero((buckets < self.lowest[rows]) | (buckets > self.highest[rows]))
+        if len(beyond):
+            self._reserve(rows[beyond], buckets[beyond], buckets[beyond])
+        self._arena.add(rows, buckets, weights)
+        if len(beyond):
+            self._stretch(rows[beyond], buckets[beyond])
+
+    def _reserve(self, rows: Ints, lowest: Buckets, highest: Buckets) -> None:
+        """Make sure that windows hold everything from the lowest to the highest bucket."""
+        outside = self._arena.outside(rows, lowest) | self._arena.outside(rows, highest)
+        if not outside.any():
+            return
+        # A moved window keeps what it holds, not all it could hold: name every bucket of its row.
+        moving = np.isin(rows, rows[outside])
+        distinct, positions = np.unique(rows[moving], return_inverse=True)
+        low = np.full(len(distinct), self.bucket_count - 1, np.uint8)
+        high = np.zeros(len(distinct), np.uint8)
+        np.minimum.at(low, positions, lowest[moving])
+        np.maximum.at(high, positions, highest[moving])
+        self._arena.reserve(distinct, low, high)
+
+    def _stretch(self, rows: Ints, buckets: Buckets) -> None:
+        """Let spans cover those of the buckets that are occupied now."""
+        weights = self._arena.look_up(rows, buckets)
+        occupied = weights >= self.epsilon
+        np.minimum.at(self.lowest, rows[occupied], buckets[occupied])
+        np.maximum.at(self.highest, rows[occupied], buckets[occupied])
+
+    def subtract(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
+        """Subtract from buckets and totals, one sample after the other; under epsilon is nothing.
+
+        What falls under epsilon on the way has done so at the end, since nothing is added between.
+        """
+        np.subtract.at(self.totals, rows, weights)
+        self.totals[rows] = self._without_faint(self.totals[rows])
+        self._limits[rows] = _UNKNOWN
+        inside = ~self._arena.outside(rows, buckets)
+        rows, buckets = rows[inside], buckets[inside]
+        self._arena.add(rows, buckets, -weights[inside])
+        left = self._without_faint(self._arena.look_up(rows, buckets))
+        self._arena.put(rows, buckets, left)
+        at_edge = (buckets == self.lowest[rows]) | (buckets == self.highest[rows])
+        self._tighten(list_distinct(rows[at_edge & (left == 0.0)]))
+
+    def _without_faint(self, weights: Floats) -> Floats:
+        return np.where(weights < self.epsilon, 0.0, weights)
+
+    def scale(self, rows: Ints, exponents: NDArray[np.int32]) -> None:
+        """Multiply the spans and totals of distinct rows by powers of two."""
+        self.totals[rows] = np.ldexp(self.totals[rows], exponents)
+        self._limits[rows] = _UNKNOWN
+        for windows in self._arena.windows(rows):
+            scaled = np.ldexp(windows.weights, exponents[windows.which])
+            kept = np.where(self._outside(windows), windows.weights, scaled)
+            self._arena.replace(windows, kept)
+        self._tighten(rows)
+
+    def _tighten(self, rows: Ints) -> None:
+        """Find the spans of distinct rows anew."""
+        for windows in self._arena.windows(rows):
+            occupied, buckets = windows.weights >= self.epsilon, windows.buckets
+            lowest = np.where(occupied, buckets, np.uint8(self.bucket_count - 1))
+            self.lowest[windows.rows] = lowest.min(axis=0)
+            self.highest[windows.rows] = np.where(occupied, buckets, np.uint8(0)).max(axis=0)
+
+    def _outside(self, windows: Windows) -> NDArray[np.bool_]:
+        """Which slots of windows do not belong to the spans of their rows."""
+        lowest, highest = self.lowest[windows.rows], self.highest[windows.rows]
+        return np.asarray((windows.buckets < lowest) | (windows.buckets > highest))
+
+    def reached(self, rows: Ints | slice) -> Buckets:
+        """The buckets (columns) where the sums of rows reach each fraction (lines) of their totals.
+
+        A sum that never gets there stops at the end of its span. Empty rows are said to reach the
+        bucket after the last.
+        """
+        outgrown = self.totals[rows] > self._limits[rows]
+        if outgrown.any():
+            self._walk(np.arange(len(self.totals))[rows][outgrown])
+        return self._reached[:, rows]
+
+    def _walk(self, rows: Ints) -> None:
+        """Find anew what is reached."""
+        empty = self.is_empty(rows)
+        if empty.any():
+            self._reached[:, rows[empty]] = self.bucket_count
+            self._limits[rows[empty]] = self.totals[rows[empty]]
+            rows = rows[~empty]
+        for windows in self._arena.readable(rows):
+            slots, limits = window_storage.walk(self._spans(windows), self.fractions)
+            self._reached[:, windows.rows] = slots + windows.bases
+            self._limits[windows.rows] = limits
+
+    def _spans(self, windows: Windows) -> Spans:
+        first = self.lowest[windows.rows] - windows.bases
+        last = self.highest[windows.rows] - windows.bases
+        return Spans(windows.weights, self.totals[windows.rows], first, last)
+
+    def span(self, row: int) -> Floats:
+        """The weights of one row by bucket, zeros outside its span."""
+        by_bucket = np.zeros(self.bucket_count)
+        for _, buckets, weights in self.spans(np.array([row])):
+            by_bucket[buckets] = weights
+        return by_bucket
+
+    def spans(self, rows: Ints) -> Iterator[tuple[Ints, Buckets, Floats]]:
+        """What the spans of rows hold: positions among the rows, buckets and weights."""
+        for positions, buckets, weights in self._arena.contents(rows):
+            here = rows[positions]
+            inside = (buckets >= self.lowest[here]) & (buckets <= self.highest[here])
+            yield positions[inside], buckets[inside], weights[inside]
+
+    def taken(self, rows: Ints) -> "Weights":
+        """Copies of rows, numbered from 0 in the order given."""
+        taken = Weights(self.bucket_count, self.epsilon, self.fractions)
+        taken.totals, taken.lowest = self.totals[rows], self.lowest[rows]
+        taken.highest, taken._limits = self.highest[rows], self._limits[rows]
+        taken._reached = self._reached[:, rows]
+        taken._arena = self._arena.taken(rows)
+        return taken

@@ -1,0 +1,187 @@
+"""HorizontalPodAutoscalers beside ours: which resources of which workload they scale on.
+
+Who adds pods when requests are used up, and who moves the requests, chase each other: a smaller
+request is a higher utilization, which is more pods, which use less each. So a resource of a
+workload that is scaled horizontally on it is held: recommended as ever, and applied by nobody.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.model.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    ContainerRecommendation,
+    Held,
+    UpdateMode,
+)
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.model.workloads import Known, owners_above
+
+_KEPT: Final = 32_768
+"""So many marked autoscalers are remembered, half a kilobyte each: of more, whoever goes through
+all of them in turn would have to mark all anew each time."""
+
+
+class HpaConflict(StrEnum):
+    """What is done where a horizontal autoscaler scales on a resource that one of ours applies."""
+
+    HOLD = "hold"
+    """The resource is applied no longer, and a condition says so."""
+    WARN = "warn"
+    """A condition says so, and nothing else is done."""
+    IGNORE = "ignore"
+    """Horizontal autoscalers are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Horizontal:
+    """A HorizontalPodAutoscaler, as far as it scales on CPU or memory."""
+
+    namespace: str
+    name: str
+    target_kind: str
+    target_name: str
+    resources: frozenset[Resource] = frozenset()
+    """On whose use by whole pods it scales."""
+    container_resources: frozenset[Held] = frozenset()
+    """On whose use by single containers it scales."""
+
+    @property
+    def target(self) -> WorkloadName:
+        """The workload that it scales."""
+        return WorkloadName(self.namespace, self.target_kind, self.target_name)
+
+    @property
+    def claims(self) -> frozenset[Held]:
+        """The resources, and of which containers, that follow from how many pods there are."""
+        return self.container_resources | {Held(each) for each in self.resources}
+
+    @property
+    def all_resources(self) -> frozenset[Resource]:
+        """The same, of whichever containers."""
+        return frozenset(claim.resource for claim in self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One resource of an autoscaler's containers that a horizontal autoscaler scales on."""
+
+    horizontal: str
+    """Its name."""
+    resource: Resource
+    containers: tuple[str, ...] = ()
+    """Only of these; of all if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Which horizontal autoscalers there are for what, as far as owners are known."""
+
+    by_target: Callable[[WorkloadName], Sequence[Horizontal]]
+    by_namespace: Callable[[str], Sequence[Horizontal]]
+    known: Known
+
+    def of(self, workload: WorkloadName) -> Sequence[Horizontal]:
+        """Those that scale the workload itself, or another one that it owns."""
+        direct = self.by_target(workload)
+        if self.known(workload) is not None:
+            # What well-known kinds own is not scaled apart from them, so most need no second look.
+            return direct
+        owned = [
+            each
+            for each in self.by_namespace(workload.namespace)
+            if workload in owners_above(each.target, self.known)
+        ]
+        return (*direct, *owned) if owned else direct
+
+
+def scaling_among(horizontals: Iterable[Horizontal], known: Known) -> Scaling:
+    """The same where all horizontal autoscalers are at hand."""
+    by_target: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
+    by_namespace: defaultdict[str, list[Horizontal]] = defaultdict(list)
+    for each in horizontals:
+        by_target[each.target].append(each)
+        by_namespace[each.namespace].append(each)
+    return Scaling(
+        lambda name: by_target.get(name, ()), lambda name: by_namespace.get(name, ()), known
+    )
+
+
+def find_claims(
+    autoscaler: Autoscaler,
+    recommendation: Sequence[ContainerRecommendation],
+    horizontals: Iterable[Horizontal],
+) -> tuple[Claim, ...]:
+    """What of the recommendation belongs to horizontal autoscalers of the same workload.
+
+    An autoscaler that only recommends is in nobody's way.
+    """
+    if autoscaler.mode is UpdateMode.OFF and not autoscaler.boosts:
+        return ()
+    named = sorted(horizontals, key=lambda each: each.name)
+    return tuple(claim for each in named for claim in _claims_of(each, recommendation))
+
+
+def _claims_of(
+    horizontal: Horizontal, recommendation: Sequence[ContainerRecommendation]
+) -> Iterator[Claim]:
+    claims = horizontal.claims
+    for resource in BOTH:
+        known = [each.container_name for each in recommendation if resource in each.target]
+        if not known:
+            continue
+        if Held(resource) in claims:
+            yield Claim(horizontal.name, resource)
+        elif only := tuple(name for name in known if Held(resource, name) in claims):
+            yield Claim(horizontal.name, resource, only)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """An autoscaler as it was given, what was found beside it, and what came of that."""
+
+    given: Autoscaler
+    found: Sequence[Horizontal]
+    marked: Autoscaler
+
+
+class Marking:
+    """Marks autoscalers with what of them is held, given the horizontal ones of a workload.
+
+    While nothing changes the marked one is the very same, so that what follows from it stands.
+    """
+
+    def __init__(self, find: Callable[[WorkloadName], Sequence[Horizontal]]) -> None:
+        self._find = find
+        self._known: OrderedDict[AutoscalerName, _Marked] = OrderedDict()
+
+    def mark(self, autoscaler: Autoscaler) -> Autoscaler:
+        """The autoscaler that knows what of it is held: itself, where nothing is."""
+        target = autoscaler.target
+        if target is None:
+            return autoscaler
+        found = self._find(WorkloadName(autoscaler.namespace, target.kind, target.name))
+        if not found:
+            return autoscaler
+        name = autoscaler.identity
+        known = self._known.get(name)
+        # Asked of every new pod, so what is claimed is looked at only if something has changed.
+        if known is None or known.given is not autoscaler or known.found != found:
+            known = self._known[name] = _mark(autoscaler, found, known)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        self._known.move_to_end(name)
+        return known.marked
+
+
+def _mark(autoscaler: Autoscaler, found: Sequence[Horizontal], before: _Marked | None) -> _Marked:
+    held = frozenset[Held]().union(*(each.claims for each in found))
+    if before is not None and before.given is autoscaler and before.marked.held == held:
+        return replace(before, found=found)
+    return _Marked(autoscaler, found, replace(autoscaler, held=held) if held else autoscaler)

@@ -1,0 +1,137 @@
+"""Which autoscaler governs a pod.
+
+An autoscaler takes part when its target is the pod's topmost workload and both selectors, the
+target's own and the autoscaler's, match the pod's labels of this moment. Of several the strongest
+governs: the oldest, then the one whose name sorts first. The owner walk from a pod to its topmost
+workload is left to those who can see owners.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.selectors import Selector
+
+# An object without a creation time was never stored; the original counts it as the oldest.
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedAutoscaler:
+    """An autoscaler together with what its target says about its pods."""
+
+    autoscaler: Autoscaler
+    target_selector: Selector | None
+    """The selector of the target itself; None if it is not known, and then no pod matches."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the target with these labels is one of its pods."""
+        own = self.autoscaler.selector
+        return (
+            self.target_selector is not None
+            and self.target_selector.matches(labels)
+            and (own is None or own.matches(labels))
+        )
+
+
+AutoscalerIndex: TypeAlias = Mapping[WorkloadName, Sequence[ObservedAutoscaler]]
+"""The autoscalers of each workload, the strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two autoscalers that match the same pod: only the stronger one acts on it."""
+
+    stronger: AutoscalerName
+    weaker: AutoscalerName
+
+
+def rank(
+    autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
+) -> list[ObservedAutoscaler]:
+    """Those of the autoscalers that can match a pod, the strongest first.
+
+    Where selectors are not enabled an autoscaler with a selector matches nothing: taking it for one
+    without would give it pods that its author meant to keep out.
+    """
+    found = [
+        observed
+        for observed in autoscalers
+        if observed.autoscaler.target is not None
+        and (selectors_enabled or not observed.autoscaler.selector)
+    ]
+    # Most workloads have one.
+    return sorted(found, key=_strength) if len(found) > 1 else found
+
+
+def index_by_workload(
+    autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
+) -> AutoscalerIndex:
+    """The autoscalers by the workload they are for, so that a pod costs one lookup."""
+    index: defaultdict[WorkloadName, list[ObservedAutoscaler]] = defaultdict(list)
+    for observed in rank(autoscalers, selectors_enabled=selectors_enabled):
+        target = observed.autoscaler.target
+        # Without one it has no rank.
+        assert target is not None
+        name = WorkloadName(observed.autoscaler.namespace, target.kind, target.name)
+        index[name].append(observed)
+    return dict(index)
+
+
+def match_autoscalers(
+    index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
+) -> list[ObservedAutoscaler]:
+    """All autoscalers that match a pod of the workload, the strongest first."""
+    found = None if workload is None else index.get(workload)
+    return [observed for observed in found if observed.matches(labels)] if found else []
+
+
+def governing(
+    matching: Sequence[ObservedAutoscaler], acts: Callable[[Autoscaler], bool]
+) -> ObservedAutoscaler | None:
+    """The strongest of those that act; if none does, the strongest of all."""
+    for observed in matching:
+        if acts(observed.autoscaler):
+            return observed
+    return matching[0] if matching else None
+
+
+def governor_of(
+    index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
+) -> Autoscaler | None:
+    """The autoscaler that governs a running pod of the workload."""
+    found = governing(match_autoscalers(index, workload, labels), acts_on_running_pods)
+    return None if found is None else found.autoscaler
+
+
+def acts_on_running_pods(autoscaler: Autoscaler) -> bool:
+    """Whether the autoscaler may change pods that run: a boost has to be taken back in any mode."""
+    return autoscaler.mode not in (UpdateMode.OFF, UpdateMode.INITIAL) or autoscaler.boosts
+
+
+def acts_on_new_pods(autoscaler: Autoscaler) -> bool:
+    """Whether the autoscaler may change pods while they are created."""
+    return autoscaler.mode is not UpdateMode.OFF or autoscaler.boosts
+
+
+def find_conflicts(
+    matches: Iterable[Sequence[ObservedAutoscaler]], acts: Callable[[Autoscaler], bool]
+) -> list[Conflict]:
+    """Each pair of autoscalers that match one pod, from the matches of every pod, sorted."""
+    found = {
+        Conflict(governor.autoscaler.identity, other.autoscaler.identity)
+        for matching in matches
+        if (governor := governing(matching, acts)) is not None
+        for other in matching
+        if other is not governor
+    }
+    return sorted(found, key=lambda conflict: (conflict.stronger, conflict.weaker))
+
+
+def _strength(observed: ObservedAutoscaler) -> tuple[datetime, str, str]:
+    autoscaler = observed.autoscaler
+    return autoscaler.created_at or _BEGINNING, autoscaler.name, autoscaler.namespace

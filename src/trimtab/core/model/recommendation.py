@@ -1,0 +1,134 @@
+"""What is published for one container: its settings, its rounding and its caps.
+
+Single numbers only; the estimates themselves are made, rounded and capped for all containers at
+once, on arrays, in `estimates.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import timedelta
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from trimtab.core.model.autoscalers import ContainerPolicy, ContainerRecommendation
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
+from trimtab.core.model.validation import (
+    SettingsError,
+    require_at_least,
+    require_fraction,
+    require_interval,
+)
+
+MIB: Final = 1024**2
+
+_INTEGER_CPU_PREFIX: Final = "vpa-post-processor.kubernetes.io/"
+_INTEGER_CPU_SUFFIX: Final = "_integerCPU"
+_BINARY_UNITS: Final = (1024**4, 1024**3, 1024**2, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSettings:
+    """How one resource is estimated; the defaults are the original's flags."""
+
+    pod_floor: int
+    """The least that the containers of a pod are given together."""
+    target_percentile: float = 0.9
+    lower_percentile: float = 0.5
+    upper_percentile: float = 0.95
+    confidence_interval: timedelta = timedelta(days=1)
+    rounding: int = 1
+    """Amounts are rounded up to a multiple of this; 1 or less leaves them alone."""
+
+    def __post_init__(self) -> None:
+        require_at_least("pod_floor", self.pod_floor, 0)
+        require_fraction("target_percentile", self.target_percentile)
+        require_fraction("lower_percentile", self.lower_percentile)
+        require_fraction("upper_percentile", self.upper_percentile)
+        require_interval("confidence_interval", self.confidence_interval)
+        if not self.rounding <= MAX_AMOUNT:
+            raise SettingsError("rounding", self.rounding, f"is more than {MAX_AMOUNT}")
+
+    @property
+    def percentiles(self) -> tuple[float, float, float]:
+        """The fractions of target, lower and upper bound, in the order of all estimates."""
+        return self.target_percentile, self.lower_percentile, self.upper_percentile
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationSettings:
+    """What an operator may tune about recommendations."""
+
+    cpu: ResourceSettings = ResourceSettings(pod_floor=25)
+    memory: ResourceSettings = ResourceSettings(pod_floor=250 * MIB)
+    margin_fraction: float = 0.15
+    """What is added to every estimate, as a part of it."""
+    humanize_memory: bool = False
+    """Whether memory is brought to two decimals of its binary unit (deprecated)."""
+    integer_cpu: bool = False
+    """Whether autoscalers may ask for whole cores by annotation."""
+    max_allowed: Resources = field(default_factory=dict)
+    """The cap of a container whose policy has none for the resource."""
+
+    def __post_init__(self) -> None:
+        require_at_least("margin_fraction", self.margin_fraction, 0)
+        for resource, amount in self.max_allowed.items():
+            require_at_least(f"max_allowed.{resource}", amount, 0)
+
+    def of(self, resource: Resource) -> ResourceSettings:
+        """The settings of one resource."""
+        return self.cpu if resource is Resource.CPU else self.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What an autoscaler's status says, and what it cannot say yet."""
+
+    containers: tuple[ContainerRecommendation, ...] = ()
+    """Sorted by container name."""
+    without_samples: tuple[str, ...] = ()
+    """Containers that exist but of which nothing is known: they are left as they are."""
+
+    @property
+    def lacks_samples(self) -> bool:
+        """Whether nothing is recommended because nothing is known (condition `NoSamples`)."""
+        return not self.containers and bool(self.without_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The least and the most that is published of each resource, in the order of `BOTH`."""
+
+    least: tuple[int, ...]
+    """0 where there is none."""
+    most: tuple[int, ...]
+    """More than any amount where there is none."""
+
+
+def caps_for(policy: ContainerPolicy | None, global_max: Resources) -> Caps:
+    """The caps of a container.
+
+    Zero and less means "no cap", also where it hides the global maximum.
+    """
+    least = {} if policy is None else policy.min_allowed
+    most = global_max if policy is None else {**global_max, **policy.max_allowed}
+    return Caps(_column(least, otherwise=0), _column(most, otherwise=MAX_AMOUNT))
+
+
+def wants_integer_cpu(annotations: Mapping[str, str], container_name: str) -> bool:
+    """Whether the autoscaler asks for whole cores for the container."""
+    return annotations.get(f"{_INTEGER_CPU_PREFIX}{container_name}{_INTEGER_CPU_SUFFIX}") == "true"
+
+
+def humanize(memory_bytes: int) -> int:
+    """The amount that two decimals of its binary unit stand for, in whole bytes."""
+    for unit in _BINARY_UNITS:
+        if memory_bytes >= unit:
+            return ceil(Fraction(f"{memory_bytes / unit:.2f}") * unit)
+    return memory_bytes
+
+
+def _column(caps: Resources, *, otherwise: int) -> tuple[int, ...]:
+    given = [caps.get(resource, 0) for resource in BOTH]
+    return tuple(min(cap, MAX_AMOUNT) if cap > 0 else otherwise for cap in given)

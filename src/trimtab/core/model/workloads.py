@@ -1,0 +1,115 @@
+"""What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import msgspec
+
+from trimtab.core.model.pods import Allocation, OwnerReference, Pod, WorkloadName, says_paused
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.selectors import Selector
+
+MAX_LEVELS: Final = 32
+"""No chain of owners is longer; a cycle is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Whatever owns pods, directly or through others."""
+
+    name: WorkloadName
+    owner: OwnerReference | None = None
+    selector: Selector | None = None
+    """Which pods are its own; None if it does not say, and then none are."""
+    replicas: int | None = None
+    """How many pods it should have; None for kinds that do not count them."""
+    uid: str = ""
+    """Tells it from an earlier one of the same name."""
+    role_lease: str = ""
+    """The lease whose holder has the role among its pods; empty if it names none."""
+    template: Pod | None = None
+    """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
+    existing: int | None = None
+    """Number of pods in its own status, ready or not; None if the status has no number."""
+    is_failing: bool | None = None
+    """True if its status says that it cannot create pods; None of kinds that do not say."""
+    ready: int | None = None
+    """Number of nodes on which a DaemonSet says to have a ready pod; None of other kinds."""
+    updated: int | None = None
+    """Number of nodes on which it says to have a pod of its present template, ready or not."""
+    first_ordinal: int | None = None
+    """Ordinal of the first pod of a StatefulSet that makes its pods one after the other."""
+    sizes: Mapping[str, Allocation] | None = None
+    """By container the resources in the template of a kind that creates pods; None of others."""
+    min_ready: timedelta = timedelta()
+    """Time for which each pod of such a StatefulSet must be ready before the next is made."""
+    staged_revision: str | None = None
+    """Revision that only new pods get (`OnDelete`), or that a rollout has not brought to all yet.
+
+    "" if its name is not known; mostly None.
+    """
+    is_rolling_out: bool = False
+    """True of a DaemonSet that replaces its pods, those that are not ready first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A workload of a kind that is not watched: it is read over the network."""
+
+    name: WorkloadName
+    api_version: str
+    uid: str = ""
+    """The uid that an owner reference gives; empty if any object of that name will do."""
+
+
+class PeekedOwner(msgspec.Struct, frozen=True):
+    """The topmost workload above a pod, as far as it is known without waiting."""
+
+    topmost: WorkloadName | None
+    """None without an owner, and while the owner is in doubt."""
+    due: tuple[Lookup, ...] = ()
+    """Lookups on the way up that were never made, or are too old."""
+    is_pending: bool = False
+    """True if a lookup, or a watch that catches up, may soon give another answer."""
+    doubt: str = ""
+    """Why the owner is in doubt, for people; empty if it is not."""
+
+
+class PeekedWorkload(msgspec.Struct, frozen=True):
+    """A workload, as far as it is known without waiting."""
+
+    workload: Workload | None
+    due: tuple[Lookup, ...] = ()
+    is_pending: bool = False
+    """True if a lookup may soon give another answer."""
+    is_known: bool = True
+    """False if it was never looked up, or could not be."""
+
+
+Known: TypeAlias = Callable[[WorkloadName], Workload | None]
+"""A workload as far as it is known without asking anybody; None if it is not."""
+
+
+def owners_above(name: WorkloadName, known: Known) -> Iterator[WorkloadName]:
+    """The owners of a workload, the nearest first, up to the first that is not known itself."""
+    for _ in range(MAX_LEVELS):
+        found = known(name)
+        if found is None or found.owner is None:
+            return
+        name = WorkloadName(name.namespace, found.owner.kind, found.owner.name)
+        yield name
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace, with the annotations that are for us."""
+
+    name: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing may be done in it at the moment."""
+        return says_paused(self.annotations)

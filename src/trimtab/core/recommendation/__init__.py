@@ -1,0 +1,1 @@
+"""From histograms to published recommendations."""

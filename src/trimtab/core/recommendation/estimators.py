@@ -1,0 +1,97 @@
+"""Estimates for many containers at once: from percentiles to amounts, on arrays.
+
+A row is one container of one autoscaler; its three columns are target, lower and upper bound. The
+steps, their order and every truncation between them are the original's: percentile, margin,
+confidence, floor, rounding, then caps.
+"""
+
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trimtab.core.histogram.buckets import CORE, Floats, Ints, truncate
+from trimtab.core.model.recommendation import RecommendationSettings, humanize
+from trimtab.core.model.resources import Resource
+
+TARGET, LOWER, UPPER = range(3)
+
+_UNITS: Final = {Resource.CPU: float(CORE), Resource.MEMORY: 1.0}
+_LOWER_MULTIPLIER: Final = 0.001
+_UPPER_MULTIPLIER: Final = 1.0
+_MINUTE: Final = timedelta(minutes=1)
+
+
+def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -> Floats:
+    """How far each history can be trusted: 1 with a sample a minute over the whole interval.
+
+    A row without samples has its first one at +inf and its last one at -inf, and no confidence.
+    """
+    known = np.isfinite(first) & np.isfinite(last) & (counts > 0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lifespan = np.where(known, last, 0.0) - np.where(known, first, 0.0)
+        ages = np.maximum(lifespan, 0.0) / interval.total_seconds()
+        confidences: Floats = np.fmin(ages, counts / np.float64(interval / _MINUTE))
+    return confidences
+
+
+class Estimate(NamedTuple):
+    """Target, lower and upper bound of each row in whole numbers, after each step."""
+
+    base: Floats
+    with_margin: Floats
+    scaled: Floats
+    """By how far the history can be trusted."""
+    floored: Ints
+
+
+def estimate(
+    percentiles: Floats, confidences: Floats, floors: Ints, margin_fraction: float
+) -> Estimate:
+    """Target, lower and upper bound of each row, in the percentiles' unit."""
+    base = truncate(percentiles)
+    # Without confidence factors are endless, and nothing times that is not a number. Both are
+    # meant: the one ends as the largest estimate, the other as the floor.
+    with np.errstate(invalid="ignore", over="ignore"):
+        with_margin = base + truncate(base * margin_fraction)
+        scaled = truncate(with_margin * confidence_factors(confidences))
+    floored = np.maximum(scaled, floors[:, np.newaxis]).astype(np.int64)
+    return Estimate(base, with_margin, scaled, floored)
+
+
+def to_amounts(resource: Resource, percentiles: Floats) -> Floats:
+    """What a bank measures in cores or bytes, in millicores or bytes."""
+    return percentiles * _UNITS[resource]
+
+
+def split_floor(pod_floor: int, live_containers: Ints) -> Ints:
+    """The part of a pod's floor that falls to each of so many containers."""
+    return truncate(pod_floor * (1.0 / np.maximum(live_containers, 1))).astype(np.int64)
+
+
+def round_up(amounts: Ints, multiple: int) -> Ints:
+    """The amounts brought up to a multiple; one that makes no sense leaves them alone."""
+    return amounts if multiple <= 1 else -(-amounts // multiple) * multiple
+
+
+def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) -> Ints:
+    """The amounts as the operator wants them printed."""
+    rounded = round_up(amounts, settings.of(resource).rounding)
+    if resource is Resource.MEMORY and settings.humanize_memory:
+        flat = [humanize(amount) for amount in rounded.ravel().tolist()]
+        return np.array(flat, dtype=np.int64).reshape(rounded.shape)
+    return rounded
+
+
+def cap(amounts: Ints, least: ArrayLike, most: ArrayLike) -> Ints:
+    """The amounts inside their caps; the upper one wins where the two contradict each other."""
+    return np.minimum(np.maximum(amounts, least), most)
+
+
+def confidence_factors(confidences: Floats) -> Floats:
+    """By what each of the three is multiplied; endless for an upper bound without confidence."""
+    with np.errstate(divide="ignore", over="ignore"):
+        lower = 1 + _LOWER_MULTIPLIER / confidences
+        upper = 1 + _UPPER_MULTIPLIER / confidences
+        return np.stack([np.ones_like(confidences), 1 / (lower * lower), upper], axis=1)

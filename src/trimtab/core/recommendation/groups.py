@@ -1,0 +1,111 @@
+"""Blocks: what the containers of each autoscaler are made of, laid out as columns.
+
+A group is one container of one autoscaler: the aggregates that are merged for it, and what the
+policy says of it. A block holds the groups of one autoscaler and is made anew only when something
+about that autoscaler changes; a layout is all blocks behind each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.histogram.buckets import Ints
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for, scales
+from trimtab.core.model.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH
+from trimtab.core.usage.selector_index import Learner
+
+_GROUP: Final = np.dtype(
+    [
+        ("size", np.int64),
+        ("live", np.int64),
+        ("min", np.int64, len(BOTH)),
+        ("max", np.int64, len(BOTH)),
+        ("controlled", np.bool_, len(BOTH)),
+        ("integer_cpu", np.bool_),
+    ]
+)
+_NO_GROUPS: Final = np.zeros(0, _GROUP)
+_NO_ROWS: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The groups of one autoscaler, sorted by name, without containers that are off or gone."""
+
+    uid: str
+    """Which object of the autoscaler's name it is."""
+    container_names: tuple[str, ...]
+    groups: NDArray[np.void]
+    aggregates: Ints
+    """The aggregates of each group, one group after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Many groups behind each other."""
+
+    groups: NDArray[np.void] = field(default_factory=lambda: _NO_GROUPS)
+    aggregates: Ints = field(default_factory=lambda: _NO_ROWS)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def sizes(self) -> Ints:
+        """How many aggregates each group has: one at least."""
+        return self.groups["size"]
+
+    @property
+    def starts(self) -> Ints:
+        """Where the aggregates of each group start."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def only(self, chosen: Booleans) -> "Layout":
+        """Some of the groups."""
+        return Layout(self.groups[chosen], self.aggregates[np.repeat(chosen, self.sizes)])
+
+
+def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings) -> Block:
+    """The block of one autoscaler, given how many containers feed each aggregate.
+
+    Containers that no pod has are left out, as long as there are pods at all: a workload without
+    any needs the recommendations for its next pod.
+    """
+    policies = learner.autoscaler.policies
+    known = learner.live_names(feeders) or learner.container_names
+    names = sorted(name for name in known if scales(policies, name))
+    rows = [learner.rows(name) for name in names]
+    groups = np.zeros(len(names), _GROUP)
+    groups["size"] = [len(some) for some in rows]
+    # Over so many containers the floor of a pod is split.
+    groups["live"] = len(names)
+    for group, name in zip(groups, names, strict=True):
+        _write_policy(group, learner.autoscaler, name, settings)
+    aggregates = np.array([row for some in rows for row in some], dtype=np.int64)
+    return Block(learner.autoscaler.uid, tuple(names), groups, aggregates)
+
+
+def lay_out(blocks: Mapping[AutoscalerName, Block]) -> Layout:
+    """All blocks behind each other."""
+    return Layout(
+        np.concatenate([_NO_GROUPS, *(block.groups for block in blocks.values())]),
+        np.concatenate([_NO_ROWS, *(block.aggregates for block in blocks.values())]),
+    )
+
+
+def _write_policy(
+    group: np.void, autoscaler: Autoscaler, name: str, settings: RecommendationSettings
+) -> None:
+    policy = policy_for(autoscaler.policies, name)
+    caps = caps_for(policy, settings.max_allowed)
+    controlled = BOTH if policy is None else policy.controlled_resources
+    group["min"], group["max"] = caps.least, caps.most
+    group["controlled"] = [resource in controlled for resource in BOTH]
+    wants = wants_integer_cpu(autoscaler.annotations, name)
+    group["integer_cpu"] = settings.integer_cpu and wants

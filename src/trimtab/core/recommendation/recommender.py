@@ -1,0 +1,268 @@
+"""Publications: what every autoscaler should say, and which of them now say something else.
+
+All groups (`blocks.py`) of which anything changed are estimated at once, on arrays; records are
+made only for autoscalers whose published numbers changed.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
+from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH
+from trimtab.core.recommendation import estimators
+from trimtab.core.recommendation.groups import Block, Layout, lay_out, make_block
+from trimtab.core.recommendation.status_changes import (
+    PublishingSettings,
+    RequestSpans,
+    far_moves,
+    passing_moves,
+)
+from trimtab.core.recommendation.steps import work_out
+from trimtab.core.usage.aggregates import Aggregates
+from trimtab.core.usage.cluster_usage import Usage
+
+_NUMBERS: Final = (estimators.TARGET, estimators.LOWER, estimators.UPPER, estimators.UPPER + 1)
+"""The columns of each resource; the last one is the uncapped target."""
+
+_NOT_CONTROLLED: Final = -1
+NO_SAMPLES: Final = -2
+"""Stands for an amount of which nothing is known."""
+_NEVER_PUBLISHED: Final = -3
+_ABSENT: Final = (_NOT_CONTROLLED, NO_SAMPLES)
+
+
+@dataclass(frozen=True, slots=True)
+class UncappedTargets:
+    """What all groups would have as targets if no policy capped them, as columns."""
+
+    owners: Sequence[AutoscalerName]
+    """Whose group it is."""
+    layout: Layout
+    amounts: Ints
+    """One column for each resource; negative where there is no target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What is to be published of all groups, as columns."""
+
+    owners: Sequence[AutoscalerName]
+    """Whose group it is."""
+    numbers: Ints
+    """By group and resource: target, lower and upper bound; negative where there is none."""
+
+
+class Publications:
+    """The recommendations of all autoscalers, as they were last published."""
+
+    def __init__(self, usage: Usage, settings: RecommendationSettings) -> None:
+        self._usage = usage
+        self._settings = settings
+        self._blocks: dict[AutoscalerName, Block] = {}
+        self._layout = Layout()
+        self._places: dict[AutoscalerName, slice] = {}
+        self._owners: list[AutoscalerName] = []
+        self._numbers = _blank_numbers(0)
+        self._told = _blank_numbers(0)
+        self._saved = _blank_numbers(0)
+        self._spans: Floats | None = None
+        """What containers request, by group and resource, once anything asked since the refresh."""
+        self.creeping: set[AutoscalerName] = set()
+        """Autoscalers whose bounds moved since they were last told, in no way that matters."""
+        self.drifting: set[AutoscalerName] = set()
+        """Those of them whose bounds moved by next to nothing."""
+
+    def refresh(
+        self, settings: PublishingSettings | None = None
+    ) -> dict[AutoscalerName, Recommendation]:
+        """The recommendations that changed since they were last told, new autoscalers' included.
+
+        A bound that moved in no way that matters by the settings is none of them; without settings
+        every move matters.
+        """
+        altered = self.renew()
+        self._spans = None
+        differs: Booleans = self._told != self._numbers
+        matters = differs if settings is None else self._find_weighty(settings)
+        changed = dict.fromkeys([*altered, *self._owners_of(_any(matters))])
+        self.creeping = set(self._owners_of(_any(differs))) - changed.keys()
+        self.drifting = set()
+        if settings is not None:
+            more = far_moves(self._told, self._numbers, settings.drift_fraction)
+            self.drifting = self.creeping - set(self._owners_of(_any(more)))
+        return {name: self.tell(name) for name in changed}
+
+    def request_spans(self, name: AutoscalerName) -> RequestSpans:
+        """The least and the most that the running containers of an autoscaler request."""
+        rows = self._request_spans()[self._places[name]].tolist()
+        return {
+            container: {kind: (least, most) for kind, (least, most) in zip(BOTH, row, strict=True)}
+            for container, row in zip(self._blocks[name].container_names, rows, strict=True)
+        }
+
+    def renew(self) -> list[AutoscalerName]:
+        """Estimate anew what may have changed; the autoscalers that are others now.
+
+        Nothing of it is told before a refresh.
+        """
+        renewed, altered = self._renew_blocks()
+        stale = self._fed_since_last_time()
+        for name in renewed:
+            stale[self._places[name]] = True
+        numbers = self._numbers.copy()
+        numbers[stale] = _estimate(self._usage.aggregates, self._layout.only(stale), self._settings)
+        self._numbers = numbers
+        return altered
+
+    def amounts(self) -> Amounts:
+        """All numbers as of the last time they were estimated."""
+        return Amounts(self._owners, self._numbers)
+
+    def tell(self, name: AutoscalerName) -> Recommendation:
+        """What an autoscaler says; from now on changes are changes of this."""
+        self._told[self._places[name]] = self._numbers[self._places[name]]
+        return self.recommendation(name)
+
+    def recommendation(self, name: AutoscalerName) -> Recommendation:
+        """What an autoscaler says, as of the last refresh."""
+        names, rows = self._blocks[name].container_names, self._numbers[self._places[name]]
+        records = [_record(one, row) for one, row in zip(names, rows.tolist(), strict=True)]
+        return Recommendation(
+            tuple(record for record in records if record is not None),
+            tuple(one for one, record in zip(names, records, strict=True) if record is None),
+        )
+
+    def note_saved(self, names: Iterable[AutoscalerName]) -> None:
+        """Note that the histories of some autoscalers are saved, as of the last refresh."""
+        for name in names:
+            if (place := self._places.get(name)) is not None:
+                self._saved[place] = self._numbers[place]
+
+    def list_saved(self, bound_move_fraction: float) -> set[AutoscalerName]:
+        """Return the autoscalers that say what they said when their histories were last saved.
+
+        A bound may have moved by a fraction of what it was.
+        """
+        changed = _any(_find_changes(self._saved, self._numbers, bound_move_fraction))
+        return self._places.keys() - set(self._owners_of(changed))
+
+    def uncapped_targets(self) -> UncappedTargets:
+        """The uncapped targets as of the last refresh."""
+        uncapped = self._numbers[:, :, _NUMBERS[-1]]
+        return UncappedTargets(self._owners, self._layout, uncapped)
+
+    def _find_weighty(self, settings: PublishingSettings) -> Booleans:
+        """Which numbers changed in a way that matters: bool[groups, resources, columns]."""
+        told, numbers, nearest = self._told, self._numbers, settings.bound_move_fraction
+        weighty = _find_changes(told, numbers, max(settings.far_move_fraction, nearest))
+        moved = far_moves(told, numbers, nearest) & ~weighty
+        # Nothing compares an uncapped target with a request.
+        moved[:, :, _NUMBERS[-1]] = False
+        if moved.any():
+            weighty |= moved & passing_moves(told, numbers, self._request_spans())
+        return weighty
+
+    def _request_spans(self) -> Floats:
+        if self._spans is None:
+            layout = self._layout
+            self._spans = self._usage.span_requests(layout.aggregates, layout.starts)
+        return self._spans
+
+    def _owners_of(self, groups: Booleans) -> list[AutoscalerName]:
+        return [self._owners[row] for row in np.flatnonzero(groups).tolist()]
+
+    def _fed_since_last_time(self) -> Booleans:
+        fed = self._usage.aggregates.drain_fed()[self._layout.aggregates]
+        if not len(fed):
+            return np.zeros(0, np.bool_)
+        return np.logical_or.reduceat(fed, self._layout.starts)
+
+    def _renew_blocks(self) -> tuple[list[AutoscalerName], list[AutoscalerName]]:
+        """Autoscalers about which something changed, and those of them that are others now."""
+        learners, changed = self._usage.links.learners, self._usage.links.drain_changed()
+        if not changed:
+            return [], []
+        before = {name: self._blocks.pop(name, None) for name in sorted(changed)}
+        renewed = [name for name in before if name in learners]
+        feeders = self._usage.aggregates.ints("feeders")
+        for name in renewed:
+            self._blocks[name] = make_block(learners[name], feeders, self._settings)
+        altered = [name for name in renewed if not _is_same(before[name], self._blocks[name])]
+        self._move(set(altered))
+        return renewed, altered
+
+    def _move(self, altered: set[AutoscalerName]) -> None:
+        """Lay the blocks out anew and take along what was published of the same containers."""
+        self._layout = lay_out(self._blocks)
+        places, offset = {}, 0
+        for name, block in self._blocks.items():
+            places[name] = slice(offset, offset + len(block.container_names))
+            offset = places[name].stop
+        numbers, told, saved = (_blank_numbers(offset) for _ in range(3))
+        for name in places.keys() & self._places.keys() - altered:
+            numbers[places[name]] = self._numbers[self._places[name]]
+            told[places[name]] = self._told[self._places[name]]
+            saved[places[name]] = self._saved[self._places[name]]
+        self._numbers, self._told, self._saved, self._places = numbers, told, saved, places
+        self._owners = [name for name, block in self._blocks.items() for _ in block.container_names]
+
+
+def _find_changes(before: Ints, after: Ints, fraction: float) -> Booleans:
+    """Which numbers changed, bounds by more than a fraction: bool[groups, resources, columns]."""
+    # Negative numbers say that there is none; that changes by steps, not by degrees.
+    exact = (before < 0) | (after < 0)
+    exact[:, :, estimators.TARGET] = True
+    changed: Booleans = np.where(exact, before != after, far_moves(before, after, fraction))
+    return changed
+
+
+def _any(changes: Booleans) -> Booleans:
+    """Which groups have a change of any number."""
+    return np.asarray(changes.any(axis=(1, 2)))
+
+
+def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSettings) -> Ints:
+    """What is to be published of groups."""
+    numbers = _blank_numbers(len(layout))
+    if not len(layout):
+        return numbers
+    controlled = layout.groups["controlled"]
+    lacking = np.zeros((len(layout), len(BOTH)), np.bool_)
+    for column, working in enumerate(work_out(aggregates, layout, settings)):
+        lacking[:, column] = working.lacking
+        numbers[:, column] = np.where(controlled[:, [column]], working.published(), _NOT_CONTROLLED)
+    # The floor is for what is known to be little, not for what is not known.
+    numbers[lacking & controlled] = NO_SAMPLES
+    numbers[lacking.all(axis=1)] = NO_SAMPLES
+    return numbers
+
+
+def _record(container_name: str, row: list[list[int]]) -> ContainerRecommendation | None:
+    """What the numbers of one container say; None if nothing is known of what it should say."""
+    known = [
+        (resource, amounts)
+        for resource, amounts in zip(BOTH, row, strict=True)
+        if amounts[estimators.TARGET] not in _ABSENT
+    ]
+    if not known and any(amounts[estimators.TARGET] == NO_SAMPLES for amounts in row):
+        return None
+    target, lower, upper, uncapped = (
+        {resource: amounts[column] for resource, amounts in known} for column in _NUMBERS
+    )
+    return ContainerRecommendation(container_name, target, lower, upper, uncapped)
+
+
+def _blank_numbers(count: int) -> Ints:
+    return np.full((count, len(BOTH), len(_NUMBERS)), _NEVER_PUBLISHED, dtype=np.int64)
+
+
+def _is_same(old: Block | None, new: Block) -> bool:
+    """Whether what was published of a block still stands where it was published."""
+    # The status of an object that was made anew is empty, whatever that of the former one said.
+    return old is not None and (old.uid, old.container_names) == (new.uid, new.container_names)

@@ -1,0 +1,130 @@
+"""Relearning: what is published while a history that was lost is learned anew.
+
+Without its checkpoint a recommender would judge a container by its first minutes, and shrink it for
+the night that it happens to be (F4). The answer from before is still there, in the status: until
+the new history is long enough to be believed, no amount falls below it.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for, scales
+from trimtab.core.model.recommendation import Recommendation, caps_for
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.usage.checkpoint_extras import Supplement
+from trimtab.core.usage.checkpoints import CheckpointKey
+from trimtab.core.usage.cluster_usage import Usage
+
+
+def find_lost(
+    autoscaler: Autoscaler, explained: Mapping[str, AbstractSet[Resource]]
+) -> frozenset[str]:
+    """The containers of which something is recommended that nothing restored explains."""
+    return frozenset(
+        said.container_name
+        for said in autoscaler.recommendation or ()
+        if not explained.get(said.container_name, frozenset()) >= said.target.keys()
+    )
+
+
+def list_explained(
+    checkpoint: AggregateCheckpoint, supplement: Supplement | None
+) -> frozenset[Resource]:
+    """The resources of which a checkpoint, with what is stored beside it, knows anything."""
+    known = {
+        Resource.CPU: _holds_anything(checkpoint.cpu_histogram),
+        Resource.MEMORY: _holds_anything(checkpoint.memory_histogram)
+        or (supplement is not None and supplement.knows_memory),
+    }
+    return frozenset(resource for resource, is_known in known.items() if is_known)
+
+
+def has_learned_enough(usage: Usage, key: CheckpointKey, enough: timedelta) -> bool:
+    """Whether the history of a container spans so much time that it can be believed."""
+    name, container_name = key
+    rows = np.array(usage.links.learners[name].rows(container_name), np.int64)
+    first = usage.aggregates.floats("first")[rows].min(initial=np.inf)
+    last = usage.aggregates.floats("last")[rows].max(initial=-np.inf)
+    return bool(last - first >= enough.total_seconds())
+
+
+def keep_up(
+    known: Recommendation,
+    autoscaler: Autoscaler,
+    relearning: AbstractSet[str],
+    global_max: Resources,
+) -> Recommendation:
+    """What is recommended, with nothing below what was said of containers that are relearned."""
+    said = {
+        one.container_name: _capped(one, autoscaler, global_max)
+        for one in autoscaler.recommendation or ()
+        if one.container_name in relearning and scales(autoscaler.policies, one.container_name)
+    }
+    if not said:
+        return known
+    now = {one.container_name: one for one in known.containers}
+    merged = now | {
+        name: _higher(one, now[name]) if name in now else one for name, one in said.items()
+    }
+    return Recommendation(
+        tuple(merged[name] for name in sorted(merged)),
+        tuple(name for name in known.without_samples if name not in merged),
+    )
+
+
+def _holds_anything(histogram: HistogramCheckpoint) -> bool:
+    return histogram.total_weight > 0 and any(histogram.bucket_weights.values())
+
+
+def _higher(
+    one: ContainerRecommendation, other: ContainerRecommendation
+) -> ContainerRecommendation:
+    return replace(
+        one,
+        target=_highest(one.target, other.target),
+        lower_bound=_highest(one.lower_bound, other.lower_bound),
+        upper_bound=_highest(one.upper_bound, other.upper_bound),
+        uncapped_target=_highest(one.uncapped_target, other.uncapped_target),
+    )
+
+
+def _highest(one: Resources | None, other: Resources | None) -> Resources:
+    given = [amounts for amounts in (one, other) if amounts is not None]
+    return {
+        resource: max(amounts.get(resource, 0) for amounts in given)
+        for resource in BOTH
+        if any(resource in amounts for amounts in given)
+    }
+
+
+def _capped(
+    said: ContainerRecommendation, autoscaler: Autoscaler, global_max: Resources
+) -> ContainerRecommendation:
+    """What was said, as far as the policy of today still allows it."""
+    policy = policy_for(autoscaler.policies, said.container_name)
+    most = dict(zip(BOTH, caps_for(policy, global_max).most, strict=True))
+    controlled = BOTH if policy is None else policy.controlled_resources
+
+    def within(amounts: Resources | None) -> Resources:
+        return {
+            resource: min(amount, most[resource])
+            for resource, amount in (amounts or {}).items()
+            if resource in controlled
+        }
+
+    return replace(
+        said,
+        target=within(said.target),
+        lower_bound=within(said.lower_bound),
+        upper_bound=within(said.upper_bound),
+        uncapped_target={
+            resource: amount
+            for resource, amount in (said.uncapped_target or {}).items()
+            if resource in controlled
+        },
+    )

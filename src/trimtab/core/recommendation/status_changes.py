@@ -1,0 +1,225 @@
+"""Publishing: which change of a status is worth a write.
+
+Bounds move a little with every sample. Whoever wrote each of these moves would write every status
+in every tick (F34); whoever reads them acts on targets, and on bounds only where they are crossed.
+So a target is written at once, and so is a bound that moved past what a container requests. Other
+moves of bounds wait for their turn, unless they are large.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.validation import require_at_least, require_interval
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingSettings:
+    """How much has to change before a status is written."""
+
+    bound_move_fraction: float = 0.02
+    """A bound is written at once if it moved by more than this part of what it was, past what a
+    running container requests."""
+    far_move_fraction: float = 0.5
+    """A bound that moved by more than this part is written at once, whatever containers request."""
+    drift_fraction: float = 0.002
+    """A bound that moved by no more than this part drifts, and has `drift_patience`."""
+    patience: timedelta = timedelta(minutes=10)
+    """All other moves are written when nothing else was written for so long, in their turn."""
+
+    def __post_init__(self) -> None:
+        require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
+        require_at_least("far_move_fraction", self.far_move_fraction, 0)
+        require_at_least("drift_fraction", self.drift_fraction, 0)
+        require_interval("patience", self.patience)
+
+    @property
+    def drift_patience(self) -> timedelta:
+        """How long a bound may drift until it is written."""
+        return _DRIFT_ROUNDS * self.patience
+
+
+_LEAST: Final = 1e-9
+"""More than nothing: of a few millicores a single one is a large part."""
+_DRIFT_ROUNDS: Final = 6
+
+RequestSpans: TypeAlias = Mapping[str, Mapping[Resource, tuple[float, float]]]
+"""The least and the most that the running containers of each name request."""
+
+
+class Change(IntEnum):
+    """How much of a status changed, from nothing to all that matters."""
+
+    NONE = 0
+    SMALL = 1
+    """A bound moved, but not far."""
+    MOVED = 2
+    """A bound moved so far that it matters if it passed a request."""
+    BOUND = 3
+    """A bound moved far, or past a request."""
+    CONDITION = 4
+    SPEC = 5
+    """The status is about an earlier generation of the object."""
+    TARGET = 6
+    """A target changed, or whether there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an autoscaler says, or should say."""
+
+    recommendation: Sequence[ContainerRecommendation]
+    conditions: Sequence[Condition]
+    generation: int | None = None
+    """Which generation of the object it is about."""
+
+
+def stored_status(autoscaler: Autoscaler) -> Status:
+    """What the object of an autoscaler says."""
+    return Status(
+        autoscaler.recommendation or (), autoscaler.conditions, autoscaler.observed_generation
+    )
+
+
+def find_change(stored: Status, wanted: Status, settings: PublishingSettings) -> Change:
+    """The weightiest difference between what an autoscaler says and what it should say."""
+    old = {one.container_name: one for one in stored.recommendation}
+    new = {one.container_name: one for one in wanted.recommendation}
+    if _targets(old) != _targets(new):
+        return Change.TARGET
+    if wanted.generation is not None and stored.generation != wanted.generation:
+        return Change.SPEC
+    if _essence(stored.conditions) != _essence(wanted.conditions):
+        return Change.CONDITION
+    moves = [
+        _move(before, after)
+        for name in new
+        for before, after in zip(_bounds(old[name]), _bounds(new[name]), strict=True)
+    ]
+    furthest = max(moves, default=0.0)
+    if furthest > max(settings.far_move_fraction, settings.bound_move_fraction):
+        return Change.BOUND
+    if furthest > settings.bound_move_fraction:
+        return Change.MOVED
+    return Change.SMALL if furthest > 0 else Change.NONE
+
+
+def passes_request(stored: Status, wanted: Status, spans: RequestSpans) -> bool:
+    """Return True if a lower or upper bound moved past what a running container requests.
+
+    Between the least and the most that several containers request every amount counts as requested.
+    """
+    old = {one.container_name: one for one in stored.recommendation}
+    return any(
+        _passes(before, after, spans.get(one.container_name, {}))
+        for one in wanted.recommendation
+        if one.container_name in old
+        for before, after in (
+            (old[one.container_name].lower_bound, one.lower_bound),
+            (old[one.container_name].upper_bound, one.upper_bound),
+        )
+    )
+
+
+def list_due(
+    changes: Mapping[AutoscalerName, tuple[Change, datetime]],
+    now: datetime,
+    patience: timedelta,
+    share: int,
+) -> set[AutoscalerName]:
+    """Whose change is written now, of those that were last tried then: whatever matters at once."""
+    urgent = {name for name, (change, _) in changes.items() if change > Change.MOVED}
+    waiting = (Change.SMALL, Change.MOVED)
+    small = {name: since for name, (change, since) in changes.items() if change in waiting}
+    return urgent.union(list_ripe(small, now, patience, share))
+
+
+def list_ripe(
+    waiting: Mapping[AutoscalerName, datetime],
+    now: datetime,
+    patience: timedelta,
+    share: int,
+) -> list[AutoscalerName]:
+    """Of those whose small moves wait since then, the ones to tell of now: the longest first.
+
+    No more than a share of them: those that are written in one tick, as after a start, would be
+    written in one tick ever after.
+    """
+    ripe = [name for name, since in waiting.items() if now - since >= patience]
+    return sorted(ripe, key=lambda name: (waiting[name], name))[:share]
+
+
+def _targets(recommendation: dict[str, ContainerRecommendation]) -> dict[str, Resources]:
+    return {name: one.target for name, one in recommendation.items()}
+
+
+def _essence(conditions: Sequence[Condition]) -> set[tuple[str, str, str, str]]:
+    """What conditions say; since when is no change of its own."""
+    return {(one.type, one.status, one.reason, one.message) for one in conditions}
+
+
+def _bounds(recommendation: ContainerRecommendation) -> Iterator[Resources]:
+    yield recommendation.lower_bound or {}
+    yield recommendation.upper_bound or {}
+    yield recommendation.uncapped_target or {}
+
+
+def _move(before: Resources, after: Resources) -> float:
+    """By which part of what it was the bound of any resource moved; one that is new moves far."""
+    if before == after:
+        return 0.0
+    if before.keys() != after.keys():
+        return math.inf
+    return max(relative_move(before[kind], amount) for kind, amount in after.items())
+
+
+def _passes(
+    before: Resources | None, after: Resources | None, spans: Mapping[Resource, tuple[float, float]]
+) -> bool:
+    for resource, amount in (after or {}).items():
+        least, most = spans.get(resource, (math.nan, math.nan))
+        was = (before or {}).get(resource, amount)
+        if amount != was and least <= max(was, amount) and min(was, amount) <= most:
+            return True
+    return False
+
+
+def relative_move(before: int, after: int) -> float:
+    """By which part of what it was an amount moved; the least step that there is counts little."""
+    step = abs(after - before)
+    return step / max(before, 1) if step > 1 else step * _LEAST
+
+
+def far_moves(before: Ints, after: Ints, fraction: float) -> Booleans:
+    """Which amounts moved by more than a fraction of what they were, on arrays."""
+    step = np.abs(after - before)
+    far: Booleans = (step > 1) & (step > fraction * np.maximum(before, 1))
+    return far
+
+
+def passing_moves(before: Ints, after: Ints, spans: Floats) -> Booleans:
+    """Which amounts moved past the least or the most that is requested, or in between, on arrays.
+
+    The last axis of the spans holds the least and the most; both are NaN where nothing is.
+    """
+    least, most = spans[..., :1], spans[..., 1:]
+    passed: Booleans = (
+        (before != after)
+        & (least <= np.maximum(before, after))
+        & (np.minimum(before, after) <= most)
+    )
+    return passed

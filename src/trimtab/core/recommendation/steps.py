@@ -1,0 +1,187 @@
+"""The working of recommendations: all steps from histories to numbers, for many containers at once.
+
+A row is a group (`blocks.py`), the columns are target, lower and upper bound. What is published
+are the last of these steps; whoever asks how a number came about is shown all of them
+(`explanation.py`). The rules of most steps are in `estimates.py`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from trimtab.core.histogram.buckets import CORE, Buckets, Floats, Ints, truncate
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.recommendation import estimators
+from trimtab.core.recommendation.groups import Layout
+from trimtab.core.usage.aggregates import Aggregates
+
+
+class StepKind(StrEnum):
+    """What is done to a number on its way; the value names it to users."""
+
+    PERCENTILE = "percentile"
+    MARGIN = "margin"
+    CONFIDENCE = "confidence"
+    POD_MINIMUM = "podMinimum"
+    OOM_KILLS = "oomKills"
+    ROUNDING = "rounding"
+    INTEGER_CPU = "integerCpu"
+    MIN_ALLOWED = "minAllowed"
+    MAX_ALLOWED = "maxAllowed"
+    RELEARNING = "relearning"
+    """Of a history that was lost: nothing falls below what was said before (`relearning.py`)."""
+
+
+_UNCAPPED = StepKind.INTEGER_CPU
+"""The last step before caps."""
+
+Steps: TypeAlias = Mapping[StepKind, Ints | Floats]
+"""Whole amounts after each step, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """When the samples of each group were taken, and how many they are."""
+
+    first: Floats
+    last: Floats
+    count: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """How the numbers of one resource of all groups came about."""
+
+    buckets: Buckets
+    """Those in which percentiles were found."""
+    confidences: Floats
+    floors: Ints
+    """The part of the pod's floor that falls to each."""
+    oom_floors: Floats
+    """What OOM kills showed to be needed; 0 where there were none."""
+    steps: Steps
+    lacking: Booleans
+    """Which groups know nothing of the resource."""
+
+    def published(self) -> Ints:
+        """Target, lower bound, upper bound and uncapped target."""
+        capped, uncapped = self.steps[StepKind.MAX_ALLOWED], self.steps[_UNCAPPED]
+        return np.column_stack([capped, uncapped[:, estimators.TARGET]])
+
+
+def work_out(
+    aggregates: Aggregates, layout: Layout, settings: RecommendationSettings
+) -> tuple[Working, ...]:
+    """The working of each resource, in the order of `BOTH`; there must be a group at least."""
+    found = _Found(aggregates, layout, merge_history(aggregates, layout))
+    needed = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
+    # Kills tell nothing of CPU.
+    floors = {Resource.MEMORY: needed, Resource.CPU: np.zeros_like(needed)}
+    return tuple(_work_out(resource, found, settings, floors[resource]) for resource in BOTH)
+
+
+def merge_history(aggregates: Aggregates, layout: Layout) -> History:
+    """What is known of the samples of each group."""
+    starts, rows = layout.starts, layout.aggregates
+    return History(
+        np.minimum.reduceat(aggregates.floats("first")[rows], starts),
+        np.maximum.reduceat(aggregates.floats("last")[rows], starts),
+        np.add.reduceat(aggregates.ints("count")[rows], starts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of all groups."""
+
+    aggregates: Aggregates
+    layout: Layout
+    history: History
+
+
+def _work_out(
+    resource: Resource, found: _Found, settings: RecommendationSettings, oom_floors: Floats
+) -> Working:
+    layout, history = found.layout, found.history
+    of_resource = settings.of(resource)
+    buckets, empty = _merge_buckets(found.aggregates, resource, layout)
+    percentiles = found.aggregates.bank(resource).ends_of(buckets)
+    floors = _split_floors(resource, layout, of_resource.pod_floor)
+    confidences = estimators.confidence(
+        history.first, history.last, history.count, of_resource.confidence_interval
+    )
+    in_amounts = estimators.to_amounts(resource, percentiles)
+    estimated = estimators.estimate(in_amounts, confidences, floors, settings.margin_fraction)
+    steps = {
+        StepKind.PERCENTILE: estimated.base,
+        StepKind.MARGIN: estimated.with_margin,
+        StepKind.CONFIDENCE: estimated.scaled,
+        StepKind.POD_MINIMUM: estimated.floored,
+        **_finish(resource, _raise_targets(estimated.floored, oom_floors), layout, settings),
+    }
+    return Working(buckets, confidences, floors, oom_floors, steps, empty & (oom_floors == 0))
+
+
+def _split_floors(resource: Resource, layout: Layout, pod_floor: int) -> Ints:
+    floors = estimators.split_floor(pod_floor, layout.groups["live"])
+    least = layout.groups["min"][:, BOTH.index(resource)]
+    # Whoever allows less than the floor means it.
+    return np.where(least > 0, np.minimum(floors, least), floors)
+
+
+def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
+    """The amounts with no target below its floor, nor any upper bound below its target.
+
+    Lower bounds stay: pods that never came near the floor need not be replaced at once.
+    """
+    if not floors.any():
+        return amounts
+    raised = amounts.copy()
+    target = np.maximum(amounts[:, estimators.TARGET], truncate(floors).astype(np.int64))
+    raised[:, estimators.TARGET] = target
+    raised[:, estimators.UPPER] = np.maximum(amounts[:, estimators.UPPER], target)
+    return raised
+
+
+def _finish(
+    resource: Resource, amounts: Ints, layout: Layout, settings: RecommendationSettings
+) -> Steps:
+    """The last steps, from what is needed to what may be published."""
+    column = BOTH.index(resource)
+    rounded = whole = estimators.finish(resource, amounts, settings)
+    if resource is Resource.CPU:
+        cores = estimators.round_up(rounded, CORE)
+        whole = np.where(layout.groups["integer_cpu"][:, np.newaxis], cores, rounded)
+    least, most = layout.groups["min"][:, [column]], layout.groups["max"][:, [column]]
+    return {
+        StepKind.OOM_KILLS: amounts,
+        StepKind.ROUNDING: rounded,
+        StepKind.INTEGER_CPU: whole,
+        StepKind.MIN_ALLOWED: np.maximum(whole, least),
+        StepKind.MAX_ALLOWED: estimators.cap(whole, least, most),
+    }
+
+
+def _merge_buckets(
+    aggregates: Aggregates, resource: Resource, layout: Layout
+) -> tuple[Buckets, Booleans]:
+    """The buckets of the percentiles of each group, and which groups hold nothing."""
+    bank, sizes = aggregates.bank(resource), layout.sizes
+    rows = aggregates.bank_rows(resource, layout.aggregates)
+    buckets = np.zeros((len(sizes), len(bank.quantiles)), np.uint8)
+    empty = np.zeros(len(sizes), np.bool_)
+    alone, together = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
+    lone_rows = rows[layout.starts[alone]]
+    buckets[alone], empty[alone] = bank.reached(lone_rows), bank.is_empty(lone_rows)
+    if len(together):
+        members = np.repeat(sizes > 1, sizes)
+        group_of = np.repeat(np.arange(len(together)), sizes[together])
+        merged = bank.merged_by(rows[members], group_of, len(together))
+        everything = np.arange(len(together))
+        buckets[together], empty[together] = merged.reached(), merged.is_empty(everything)
+    return buckets, empty

@@ -1,0 +1,1 @@
+"""Right-sizing of workloads with and without autoscalers."""

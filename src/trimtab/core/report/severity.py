@@ -1,0 +1,66 @@
+"""Severity: how far a request is from what is recommended, by KRR's convention.
+
+That convention counts in cores and MiB, not in parts of the request: what matters is how much is
+wasted or missing, and half of nothing is nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.model.recommendation import MIB
+from trimtab.core.model.resources import Resource
+
+
+class Severity(StrEnum):
+    """The less of it the better; nothing is said of what is not known."""
+
+    UNKNOWN = "unknown"
+    GOOD = "good"
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+_ORDER: Final = tuple(Severity)
+_STEPS: Final = {
+    Resource.CPU: (100, 250, 500),
+    Resource.MEMORY: (100 * MIB, 250 * MIB, 500 * MIB),
+}
+"""From so many millicores or bytes of difference on it is ok, a warning, critical."""
+_COSTS: Final = {Severity.WARNING: 0.7, Severity.CRITICAL: 1.0}
+_LETTERS: Final = ((90, "A"), (70, "B"), (55, "C"), (30, "D"), (0, "F"))
+
+
+def grade(resource: Resource, current: int | None, recommended: int | None) -> Severity:
+    """How bad it is to request the one where the other is recommended; None for no request."""
+    if current is None and recommended is None:
+        return Severity.GOOD
+    if current is None or recommended is None:
+        return Severity.WARNING
+    difference = abs(current - recommended)
+    passed = sum(difference >= step for step in _STEPS[resource])
+    return _ORDER[1 + passed]
+
+
+def rank(severity: Severity) -> int:
+    """A number that grows with the severity."""
+    return _ORDER.index(severity)
+
+
+def worst(severities: Iterable[Severity]) -> Severity:
+    """The worst of some; unknown if there are none."""
+    return max(severities, key=rank, default=Severity.UNKNOWN)
+
+
+def score(severities: Sequence[Severity]) -> int | None:
+    """A mark from 0 to 100 for all containers of which something is known, if there are any."""
+    known = [each for each in severities if each is not Severity.UNKNOWN]
+    if not known:
+        return None
+    return int(100 * (1 - sum(_COSTS.get(each, 0.0) for each in known) / len(known)))
+
+
+def letter(mark: int) -> str:
+    """The letter of a mark, from A to F."""
+    return next(text for least, text in _LETTERS if mark >= least)

@@ -1,0 +1,297 @@
+"""Sizing: what workloads request beside what is recommended, in single amounts and in total.
+
+What a pod would get is what the admission controller would give it, by the same function: inside
+policies, limit ranges and nodes. Where too little is known nothing is recommended, and it is said
+why.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode, holds
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.limits import NO_AMOUNTS, amount_of
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    Pod,
+    PodPhase,
+    WorkloadName,
+)
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.report import severity
+from trimtab.core.report.severity import Severity
+from trimtab.core.report.virtual_autoscalers import Group
+from trimtab.core.sizing.container_resources import is_off, recommended_for_pod
+from trimtab.core.sizing.node_capacity import NodeRooms
+
+_MINUTE: Final = timedelta(minutes=1)
+_CONFIDENT: Final = timedelta(days=1)
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+class Doubt(StrEnum):
+    """Why nothing is recommended for a container."""
+
+    NO_SAMPLES = "NoSamples"
+    TOO_FEW_SAMPLES = "TooFewSamples"
+    SWITCHED_OFF = "SwitchedOff"
+    """The autoscaler's policy says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """How much is known of a container."""
+
+    samples: int = 0
+    span: timedelta = timedelta(0)
+    """From the first to the last."""
+
+    @property
+    def confidence(self) -> float:
+        """The original's confidence, from 0 to 1: a day of samples, one a minute, is enough."""
+        return min(1.0, self.span / _CONFIDENT, self.samples * _MINUTE / _CONFIDENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else bounds pods, and what they are measured by."""
+
+    limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
+    """By namespace."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    """By name."""
+    rooms: NodeRooms = field(default_factory=lambda: NodeRooms(()))
+    """What the same nodes have for pods of various kinds."""
+    least_samples: int = 1
+    """With fewer nothing is recommended, unless an autoscaler has done so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSizing:
+    """One container of a workload's pods."""
+
+    name: str
+    pods: int
+    """How many pods have it and have not ended."""
+    requested: Resources
+    """What all pods request for it."""
+    current: Allocation
+    """What it has in a pod in the middle."""
+    recommended: Allocation | None = None
+    """None where nothing is; what is not in it stays as it is."""
+    learned: Learned = field(default_factory=Learned)
+    doubt: Doubt | None = None
+    kind: ContainerKind = ContainerKind.REGULAR
+    held: frozenset[Resource] = frozenset()
+    """Resources that are left to horizontal autoscalers, and stay as they are."""
+    is_published: bool = False
+    """True if an autoscaler of the cluster recommends it."""
+
+    def is_thin(self, least: timedelta) -> bool:
+        """Return True if something is recommended from less history than that.
+
+        An autoscaler publishes its first numbers after a minute; its checkpoints say what it knows.
+        """
+        return self.recommended is not None and self.learned.span < least
+
+    def severity_of(self, resource: Resource) -> Severity:
+        """How far its request is from what is recommended."""
+        if self.recommended is None:
+            return Severity.UNKNOWN
+        wanted = (self.recommended.requests or NO_AMOUNTS).get(resource)
+        if wanted is None:
+            # Nobody controls it.
+            return Severity.GOOD
+        return severity.grade(resource, (self.current.requests or NO_AMOUNTS).get(resource), wanted)
+
+    @property
+    def severity(self) -> Severity:
+        """The worse of both resources."""
+        return severity.worst(map(self.severity_of, BOTH))
+
+    def wanted(self, resource: Resource) -> int:
+        """What all pods would request for it."""
+        told = NO_AMOUNTS if self.recommended is None else self.recommended.requests or NO_AMOUNTS
+        return (
+            self.pods * told[resource] if resource in told else amount_of(self.requested, resource)
+        )
+
+    def difference(self, resource: Resource) -> int:
+        """By how much all pods would request more."""
+        return self.wanted(resource) - amount_of(self.requested, resource)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSizing:
+    """The pods of a workload that have the same autoscaler, or none."""
+
+    workload: WorkloadName
+    api_version: str
+    autoscaler: AutoscalerName | None
+    pods: int
+    """How many have not ended."""
+    containers: tuple[ContainerSizing, ...]
+    shares: Mapping[Resource, float] = field(default_factory=dict)
+    """Which part of its node one pod would take; empty where no node is known."""
+
+    @property
+    def severity(self) -> Severity:
+        """The worst of all containers."""
+        return severity.worst(each.severity for each in self.containers)
+
+    @property
+    def binding(self) -> Resource | None:
+        """Of which resource a pod takes the larger part of its node, if it takes any."""
+        taken = {kind: share for kind, share in self.shares.items() if share}
+        return max(taken, key=lambda kind: taken[kind], default=None)
+
+    def difference(self, resource: Resource) -> int:
+        """By how much all pods would request more."""
+        return sum(each.difference(resource) for each in self.containers)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What it comes to."""
+
+    requested: Resources
+    wanted: Resources
+    capacity: Resources
+    """What all nodes have to give; empty where none is known."""
+    score: int | None
+    """From 0 to 100; None if nothing is known."""
+
+    def shares(self, amounts: Resources) -> Mapping[Resource, float]:
+        """Which part of all nodes the amounts are."""
+        return {kind: amounts[kind] / most for kind, most in self.capacity.items() if most}
+
+
+def size_group(
+    group: Group,
+    autoscaler: Autoscaler,
+    learned: Mapping[str, Learned],
+    surroundings: Surroundings,
+) -> WorkloadSizing:
+    """What the pods request, and what they should by their autoscaler's recommendation."""
+    live = [pod for pod in group.pods if pod.phase not in _ENDED and not pod.is_deleting]
+    published = {each.container_name for each in group.autoscaler.recommendation or ()}
+    middle = _pod_in_the_middle(live or group.pods)
+    known = _only_known(group, autoscaler, learned, surroundings.least_samples)
+    bounds = (
+        *surroundings.limit_ranges.get(middle.namespace, ()),
+        *surroundings.rooms.for_pod(middle),
+    )
+    # What is told in mode Off is recommended all the same, only not done.
+    allotments = recommended_for_pod(middle, replace(known, mode=UpdateMode.RECREATE), bounds)
+    given = {name: Allocation(each.requests, each.limits) for name, each in allotments.items()}
+    containers = tuple(
+        ContainerSizing(
+            each.name,
+            *_count(each.name, live),
+            recommended=given.get(each.name),
+            current=each.current,
+            learned=learned.get(each.name, Learned()),
+            doubt=_doubt(autoscaler, each, given, learned),
+            kind=each.kind,
+            held=frozenset(kind for kind in BOTH if holds(autoscaler, each.name, kind)),
+            is_published=each.name in published,
+        )
+        for each in middle.containers
+    )
+    return WorkloadSizing(
+        group.workload,
+        group.api_version,
+        None if group.is_shadowed else group.autoscaler.identity,
+        len(live),
+        containers,
+        _shares(middle, given, surroundings.nodes.get(middle.node_name)),
+    )
+
+
+def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> Totals:
+    """What all workloads request, and what they should."""
+    containers = [each for workload in workloads for each in workload.containers]
+    requested = {kind: sum(amount_of(one.requested, kind) for one in containers) for kind in BOTH}
+    wanted = {kind: sum(one.wanted(kind) for one in containers) for kind in BOTH}
+    told = [node.allocatable for node in nodes]
+    capacity = {kind: sum(amount_of(one, kind) for one in told) for kind in BOTH if told}
+    mark = severity.score([each.severity for each in containers])
+    return Totals(requested, wanted, capacity, mark)
+
+
+def _only_known(
+    group: Group, autoscaler: Autoscaler, learned: Mapping[str, Learned], least: int
+) -> Autoscaler:
+    """The autoscaler without what it says of containers of which too little is known.
+
+    What an autoscaler of the cluster has published counts: it has seen more than we have.
+    """
+    published = {each.container_name for each in group.autoscaler.recommendation or ()}
+    enough = [
+        each
+        for each in autoscaler.recommendation or ()
+        if each.container_name in published or _samples(learned, each.container_name) >= least
+    ]
+    return replace(autoscaler, recommendation=tuple(enough))
+
+
+def _samples(learned: Mapping[str, Learned], container: str) -> int:
+    return learned.get(container, Learned()).samples
+
+
+def _doubt(
+    autoscaler: Autoscaler,
+    container: Container,
+    given: Mapping[str, Allocation],
+    learned: Mapping[str, Learned],
+) -> Doubt | None:
+    """Why a container is given nothing, if it is not."""
+    if is_off(autoscaler, container):
+        return Doubt.SWITCHED_OFF
+    if container.name in given:
+        return None
+    return Doubt.TOO_FEW_SAMPLES if _samples(learned, container.name) else Doubt.NO_SAMPLES
+
+
+def _count(container: str, live: Sequence[Pod]) -> tuple[int, Resources]:
+    """How many pods have a container, and what all of them request for it."""
+    members = [one for pod in live for one in pod.containers if one.name == container]
+    return len(members), {
+        kind: sum(amount_of(one.current.requests, kind) for one in members) for kind in BOTH
+    }
+
+
+def _pod_in_the_middle(pods: Sequence[Pod]) -> Pod:
+    ordered = sorted(pods, key=lambda pod: (*(_request(pod, kind) for kind in BOTH), pod.name))
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _request(pod: Pod, resource: Resource) -> int:
+    return sum(amount_of(container.current.requests, resource) for container in pod.containers)
+
+
+def _shares(
+    pod: Pod, recommended: Mapping[str, Allocation], node: Node | None
+) -> Mapping[Resource, float]:
+    """Which part of its node the pod takes, with what is recommended for it."""
+    if node is None:
+        return {}
+    return {
+        kind: sum(_would_request(each, recommended, kind) for each in pod.containers) / most
+        for kind in BOTH
+        if (most := amount_of(node.allocatable, kind))
+    }
+
+
+def _would_request(
+    container: Container, recommended: Mapping[str, Allocation], resource: Resource
+) -> int:
+    told = recommended.get(container.name, Allocation()).requests or NO_AMOUNTS
+    return told.get(resource, amount_of(container.current.requests, resource))

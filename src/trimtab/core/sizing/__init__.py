@@ -1,0 +1,1 @@
+"""Sizes of pods: caps, limits, nodes, quotas, startup boosts, and the patches that carry them."""

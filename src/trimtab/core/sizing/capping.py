@@ -1,0 +1,376 @@
+"""Resource policies and limit ranges: a recommendation, capped for one pod.
+
+First the whole pod is made to fit the pod-type limit range (`pod_limit_range.py`). Then each
+container is made to fit the container-type limit range, the autoscaler's policy and, where only
+requests are controlled, its own limit; the later rule wins. Limits follow their requests in
+proportion, so a bound on limits is a bound on requests. In the end the pod must fit some node.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container as Collection
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import msgspec
+
+from trimtab.core.model.autoscalers import (
+    ContainerPolicy,
+    ContainerRecommendation,
+    ControlledValues,
+    Held,
+    policy_for,
+)
+from trimtab.core.model.cap_notes import Note, NoteKind
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
+from trimtab.core.model.limits import (
+    NO_AMOUNTS,
+    amount_of,
+    limit_in_force,
+    proportional_limit,
+    request_for_limit,
+    scale,
+    without_negatives,
+)
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
+from trimtab.core.sizing.node_capacity import fit_node
+
+_ByContainer: TypeAlias = Mapping[str, Resources | None]
+
+
+def fit_pod(
+    recommendations: Sequence[ContainerRecommendation],
+    pod: Pod,
+    item: LimitRangeItem | None,
+    fixed: Collection[str] = frozenset(),
+) -> tuple[ContainerRecommendation, ...]:
+    """The recommendations, scaled so that the whole pod fits the item as well as it can.
+
+    A container without a recommendation takes part with what it requests now. Limits of the
+    `fixed` containers follow no request.
+    """
+    if item is None:
+        return tuple(recommendations)
+    entries = [*recommendations, *_requests_of_others(recommendations, pod)]
+    # Of two recommendations for one container the first counts.
+    first = {entry.container_name: entry for entry in reversed(entries)}
+    targets = {name: entry.target for name, entry in first.items()}
+    lowers = {name: entry.lower_bound for name, entry in first.items()}
+    uppers = {name: entry.upper_bound for name, entry in first.items()}
+    factors = [_factors(amounts, pod, item, fixed) for amounts in (targets, lowers, uppers)]
+    return tuple(
+        _scale(entry, factors, is_fixed=entry.container_name in fixed) for entry in entries
+    )
+
+
+def _requests_of_others(
+    recommendations: Sequence[ContainerRecommendation], pod: Pod
+) -> Iterator[ContainerRecommendation]:
+    known = {recommendation.container_name for recommendation in recommendations}
+    for container in pod.containers:
+        requests = container.current.requests
+        if requests and container.name not in known:
+            yield ContainerRecommendation(container.name, without_negatives(requests))
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """What the amounts of all containers are multiplied with."""
+
+    numerator: int = 1
+    denominator: int = 1
+    rounds_up: bool = False
+    spares_fixed: bool = False
+    """True if it brings limits down, which helps only where they follow requests."""
+
+    def apply(self, amount: int, *, is_fixed: bool) -> int:
+        if is_fixed and self.spares_fixed:
+            return amount
+        # To round up is to round the negative number down.
+        sign = -1 if self.rounds_up else 1
+        scaled = scale(sign * amount, numerator=self.numerator, denominator=self.denominator)
+        return min(sign * scaled, MAX_AMOUNT)
+
+
+_Factors: TypeAlias = Mapping[Resource, _Factor]
+
+
+def _factors(
+    amounts: _ByContainer, pod: Pod, item: LimitRangeItem, fixed: Collection[str]
+) -> _Factors:
+    return {kind: _factor(kind, amounts, pod, item, fixed) for kind in BOTH}
+
+
+def _factor(
+    kind: Resource,
+    amounts: _ByContainer,
+    pod: Pod,
+    item: LimitRangeItem,
+    fixed: Collection[str],
+) -> _Factor:
+    """How the amounts of all containers must change; not at all if the pod fits."""
+    total, moving, staying = _totals(kind, amounts, pod, item.default, fixed)
+    total_limit = moving + staying
+    minimum = amount_of(item.min, kind)
+    maximum = amount_of(item.max, kind)
+    if total_limit == 0:
+        return _factor_without_limits(minimum, total, _unadvised(kind, amounts, pod))
+    if minimum > total:
+        # A pod that ends short of it by a byte is refused.
+        return _Factor(minimum, total, rounds_up=True)
+    if 0 < maximum < total_limit:
+        # Where limits that stay leave no room, no size fits.
+        room = maximum - staying
+        return _Factor(room, moving, spares_fixed=True) if moving and room > 0 else _Factor()
+    if minimum > total_limit:
+        return _Factor(minimum, total_limit)
+    return _Factor()
+
+
+def _factor_without_limits(minimum: int, total: int, unadvised: int) -> _Factor:
+    """The factor where no container has a limit: a minimum is one of requests all the same."""
+    missing = minimum - unadvised
+    return _Factor(missing, total, rounds_up=True) if missing > total else _Factor()
+
+
+def _unadvised(kind: Resource, amounts: _ByContainer, pod: Pod) -> int:
+    """What containers request of which no amount is recommended: it stays, and counts."""
+    return sum(
+        amount_of(container.current.requests, kind)
+        for container in pod.containers
+        if kind not in (amounts.get(container.name) or NO_AMOUNTS)
+    )
+
+
+def _totals(
+    kind: Resource,
+    amounts: _ByContainer,
+    pod: Pod,
+    default: Resources | None,
+    fixed: Collection[str],
+) -> tuple[int, int, int]:
+    """The sums of the amounts, of the limits that follow them, and of the limits that stay."""
+    total = moving = staying = 0
+    for container in pod.containers:
+        amount = amount_of(amounts.get(container.name), kind)
+        total += amount
+        if container.name in fixed:
+            staying += limit_in_force(kind, container.current, default)
+        else:
+            moving += proportional_limit(kind, container.proportions, amount, default) or 0
+    return total, moving, staying
+
+
+def _scale(
+    entry: ContainerRecommendation, factors: Sequence[_Factors], *, is_fixed: bool
+) -> ContainerRecommendation:
+    """Return the recommendation with its target, lower and upper bound scaled."""
+    of_target, of_lower, of_upper = factors
+    lower, upper = entry.lower_bound, entry.upper_bound
+    return replace(
+        entry,
+        target=_scale_amounts(entry.target, of_target, is_fixed=is_fixed),
+        lower_bound=lower and _scale_amounts(lower, of_lower, is_fixed=is_fixed),
+        upper_bound=upper and _scale_amounts(upper, of_upper, is_fixed=is_fixed),
+    )
+
+
+def _scale_amounts(amounts: Resources, factors: _Factors, *, is_fixed: bool) -> Resources:
+    # An amount that is not there stays so: a zero in its place would be taken for advice.
+    return {
+        kind: factors[kind].apply(amount, is_fixed=is_fixed) for kind, amount in amounts.items()
+    }
+
+
+_NO_POLICY: Final = ContainerPolicy("*")
+_NOTHING_HELD: Final = frozenset[Held]()
+_NONE: Final = frozenset[str]()
+
+
+class Capped(msgspec.Struct, frozen=True):
+    """A recommendation that fits a pod, and by container what was done to its targets."""
+
+    recommendations: tuple[ContainerRecommendation, ...] = ()
+    notes: Mapping[str, tuple[Note, ...]] = msgspec.field(default_factory=dict)
+
+
+def cap_for_pod(
+    recommendations: Sequence[ContainerRecommendation] | None,
+    pod: Pod,
+    policies: tuple[ContainerPolicy, ...] = (),
+    limit_ranges: Sequence[LimitRangeItem] = (),
+    held: frozenset[Held] = frozenset(),
+) -> Capped:
+    """The recommendation for the containers of the pod, inside policies and limit ranges.
+
+    Without a recommendation there is nothing to cap, whatever policies and limit ranges say, and
+    neither what is held nor what the policies do not control is in it.
+    """
+    if recommendations is None:
+        return Capped()
+    if policies:
+        held |= _uncontrolled(recommendations, policies)
+    pod_item = effective_item(limit_ranges, LimitRangeType.POD)
+    container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
+    containers = {container.name: container for container in reversed(pod.containers)}
+    capped = []
+    notes: dict[str, tuple[Note, ...]] = {}
+    sound = [_without_negatives(recommendation) for recommendation in recommendations]
+    if held:
+        sound = [_without_held(recommendation, held) for recommendation in sound]
+    fixed = _with_fixed_limits(pod, policies) if policies and pod_item is not None else _NONE
+    for fitted in fit_pod(sound, pod, pod_item, fixed):
+        # What a container has now may stand in for a recommendation that there is not.
+        recommendation = _without_held(fitted, held) if held else fitted
+        container = containers.get(recommendation.container_name)
+        if container is not None:
+            policy = policy_for(policies, container.name) if policies else None
+            if policy is None and container_item is None:
+                # Nothing bounds most containers.
+                capped.append(recommendation)
+                continue
+            bounds = tuple(_bounds(container, policy or _NO_POLICY, container_item))
+            if not bounds:
+                capped.append(recommendation)
+                continue
+            capped.append(_cap_recommendation(recommendation, bounds))
+            if found := _cap(recommendation.target, bounds)[1]:
+                notes[container.name] = found
+    fitting, found_on_nodes = fit_node(capped, pod, limit_ranges)
+    for name, further in found_on_nodes.items():
+        notes[name] = (*notes.get(name, ()), *further)
+    return Capped(tuple(fitting), notes)
+
+
+def _with_fixed_limits(pod: Pod, policies: tuple[ContainerPolicy, ...]) -> frozenset[str]:
+    """Return the names of the containers whose limits follow no request."""
+    found = {each.name: policy_for(policies, each.name) for each in pod.containers}
+    return frozenset(
+        name
+        for name, policy in found.items()
+        if policy is not None and policy.controlled_values is ControlledValues.REQUESTS_ONLY
+    )
+
+
+def _uncontrolled(
+    recommendations: Iterable[ContainerRecommendation], policies: tuple[ContainerPolicy, ...]
+) -> frozenset[Held]:
+    """Return the resources of containers that are not in their `controlledResources`.
+
+    A recommender leaves them out. A status may be older than the policy, or written by hand.
+    """
+    if all(policy.controlled_resources == BOTH for policy in policies):
+        return _NOTHING_HELD
+    return frozenset(
+        Held(kind, entry.container_name)
+        for entry in recommendations
+        if (policy := policy_for(policies, entry.container_name)) is not None
+        for kind in BOTH
+        if kind not in policy.controlled_resources
+    )
+
+
+def _change_amounts(
+    recommendation: ContainerRecommendation, change: Callable[[Resources], Resources]
+) -> ContainerRecommendation:
+    """The recommendation after the same was done to its target and to its bounds."""
+    lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    return replace(
+        recommendation,
+        target=change(recommendation.target),
+        lower_bound=None if lower is None else change(lower),
+        upper_bound=None if upper is None else change(upper),
+    )
+
+
+def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:
+    """The recommendation without amounts that no pod can have."""
+    lower = recommendation.lower_bound or NO_AMOUNTS
+    upper = recommendation.upper_bound or NO_AMOUNTS
+    if min((0, *recommendation.target.values(), *lower.values(), *upper.values())) == 0:
+        return recommendation
+    return _change_amounts(recommendation, without_negatives)
+
+
+def _without_held(
+    recommendation: ContainerRecommendation, held: frozenset[Held]
+) -> ContainerRecommendation:
+    """The recommendation without amounts that are nobody's to apply."""
+    name = recommendation.container_name
+    free = [kind for kind in BOTH if not held & {Held(kind), Held(kind, name)}]
+    return _change_amounts(
+        recommendation, lambda amounts: {kind: amounts[kind] for kind in free if kind in amounts}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """One bound on what a container may be given of a resource."""
+
+    resource: Resource
+    kind: NoteKind
+    amount: int
+    is_minimum: bool = False
+
+    def excludes(self, amount: int) -> bool:
+        return amount < self.amount if self.is_minimum else amount > self.amount
+
+
+def _bounds(
+    container: Container, policy: ContainerPolicy, item: LimitRangeItem | None
+) -> Iterator[_Bound]:
+    """All bounds on a container in the order in which they apply; zero and less bound nothing."""
+    moves_limits = policy.controlled_values is ControlledValues.REQUESTS_AND_LIMITS
+    if item is not None:
+        yield from _limit_range_bounds(container.proportions if moves_limits else None, item)
+    if policy.min_allowed or policy.max_allowed:
+        yield from _policy_bounds(policy)
+    if not moves_limits:
+        # The API server refuses requests above the limit, even above a limit of zero.
+        limits = without_negatives(container.current.limits or NO_AMOUNTS)
+        yield from (
+            _Bound(kind, NoteKind.CONTAINER_LIMIT, limits[kind]) for kind in BOTH if kind in limits
+        )
+
+
+def _policy_bounds(policy: ContainerPolicy) -> Iterator[_Bound]:
+    for kind in BOTH:
+        if minimum := amount_of(policy.min_allowed, kind):
+            yield _Bound(kind, NoteKind.MIN_ALLOWED, minimum, is_minimum=True)
+        if maximum := amount_of(policy.max_allowed, kind):
+            yield _Bound(kind, NoteKind.MAX_ALLOWED, maximum)
+
+
+def _limit_range_bounds(followed: Allocation | None, item: LimitRangeItem) -> Iterator[_Bound]:
+    """Bounds of a LimitRange on a request, and on the limit that follows it.
+
+    `followed` has the proportion that stays; it is None where limits follow no request.
+    """
+    for kind in BOTH:
+        minimum, maximum = amount_of(item.min, kind), amount_of(item.max, kind)
+        if followed is not None:
+            # A minimum holds for the limit and for the request itself.
+            least = request_for_limit(kind, followed, minimum, item.default) or 0
+            minimum = max(minimum, least)
+            maximum = request_for_limit(kind, followed, maximum, item.default) or 0
+        if minimum:
+            yield _Bound(kind, NoteKind.LIMIT_RANGE_MIN, minimum, is_minimum=True)
+        if maximum:
+            yield _Bound(kind, NoteKind.LIMIT_RANGE_MAX, maximum)
+
+
+def _cap_recommendation(
+    recommendation: ContainerRecommendation, bounds: Sequence[_Bound]
+) -> ContainerRecommendation:
+    return _change_amounts(recommendation, lambda amounts: _cap(amounts, bounds)[0])
+
+
+def _cap(amounts: Resources, bounds: Iterable[_Bound]) -> tuple[Resources, tuple[Note, ...]]:
+    capped = dict(amounts)
+    notes = []
+    for bound in bounds:
+        if bound.resource in capped and bound.excludes(capped[bound.resource]):
+            capped[bound.resource] = bound.amount
+            notes.append(Note(bound.resource, bound.kind))
+    return capped, tuple(notes)

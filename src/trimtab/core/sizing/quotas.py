@@ -1,0 +1,114 @@
+"""Resource quotas: the amounts that a namespace leaves, and the pods that they are counted of.
+
+A quota may be for some pods only (its scopes).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from trimtab.core.model.limits import NO_AMOUNTS, QosClass, qos_class
+from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.selectors import Operator
+
+
+class Side(StrEnum):
+    """What of a container's resources a quota counts."""
+
+    REQUESTS = "requests"
+    LIMITS = "limits"
+
+
+class Claim(NamedTuple):
+    """What is counted."""
+
+    side: Side
+    resource: Resource
+
+
+Claims: TypeAlias = Mapping[Claim, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which pods a quota is for."""
+
+    name: str
+    operator: str = Operator.EXISTS
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A ResourceQuota, as far as it is about CPU and memory of pods of a namespace."""
+
+    namespace: str
+    name: str
+    left: Claims = field(default_factory=dict)
+    """What is not used; less than nothing where the quota was made smaller."""
+    scopes: tuple[Scope, ...] = ()
+    """All of which a pod must be in; without any the quota is for all pods."""
+    used: Claims = field(default_factory=dict)
+    """Amounts that pods of the namespace have, or were granted, of what is counted."""
+
+
+def covers(quota: Quota, pod: Pod, wanted: Wanted) -> bool:
+    """Whether the quota counts the pod's successor; not if nobody can tell from the pod."""
+    return all(_is_in(scope, pod, wanted) for scope in quota.scopes)
+
+
+def growth(pod: Pod, wanted: Wanted) -> Counter[Claim]:
+    """By how much more of each thing the pod's successor asks for; below zero where it is less."""
+    grown: Counter[Claim] = Counter()
+    for container in pod.containers:
+        if container.name in wanted:
+            for side in Side:
+                grown.update(_growth(side, container.spec, wanted[container.name]))
+    return grown
+
+
+def _is_in(scope: Scope, pod: Pod, wanted: Wanted) -> bool:
+    if scope.name == "PriorityClass":
+        return _has_priority(scope, pod)
+    asked = [wanted.get(each.name, each.spec) for each in pod.containers]
+    if pod.envelope is not None:
+        asked.append(Allocation(pod.envelope.requests, pod.envelope.limits))
+    is_modest = qos_class([*asked, pod.init_peak]) is QosClass.BEST_EFFORT
+    placement = pod.placement
+    return {
+        "BestEffort": is_modest,
+        "NotBestEffort": not is_modest,
+        "Terminating": pod.has_deadline,
+        "NotTerminating": not pod.has_deadline,
+        "CrossNamespacePodAffinity": placement is not None and placement.crosses_namespaces,
+    }.get(scope.name, False)
+
+
+def _has_priority(scope: Scope, pod: Pod) -> bool:
+    match scope.operator:
+        case Operator.IN:
+            return pod.priority_class in scope.values
+        case Operator.NOT_IN:
+            return pod.priority_class not in scope.values
+        case Operator.EXISTS:
+            return bool(pod.priority_class)
+        case Operator.DOES_NOT_EXIST:
+            return not pod.priority_class
+        case _:
+            return False
+
+
+def _growth(side: Side, own: Allocation, wanted: Allocation) -> Counter[Claim]:
+    before, after = _amounts(side, own), _amounts(side, wanted)
+    return Counter(
+        {Claim(side, kind): amount - before.get(kind, 0) for kind, amount in after.items()}
+    )
+
+
+def _amounts(side: Side, allocation: Allocation) -> Resources:
+    amounts = allocation.requests if side is Side.REQUESTS else allocation.limits
+    return amounts or NO_AMOUNTS

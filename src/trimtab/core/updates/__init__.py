@@ -1,0 +1,1 @@
+"""The plan of the updater: candidates, checks, and decisions for every pod."""

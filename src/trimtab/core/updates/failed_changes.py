@@ -1,0 +1,152 @@
+"""Workloads on which changes had no effect: how often in a row, who is to suspect, until when.
+
+A workload is forgiven as soon as a change of it shows, as its autoscaler is edited, or as some new
+pod of it came through admission with what was wanted: whatever stood in the way is gone.
+
+Pods that were refused in their size are another matter: admission tries that size again, ever more
+rarely, and so does the updater. Each such eviction may cost a pod its size, so one is enough at a
+time. It never ends, since policies change and outages pass. A smaller size is tried at once. The
+pod that came small is the first to go again; once it is gone, any other pod may be the next.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.guards.convergence import (
+    FIRST_DELAY,
+    Expectation,
+    Missed,
+    Suspect,
+    is_admitted,
+    shows,
+)
+from trimtab.core.model.autoscalers import ContainerRecommendation
+from trimtab.core.model.limits import NO_AMOUNTS
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resources
+from trimtab.core.updates.snapshot import Retry
+
+REFUSED_DELAY: Final = timedelta(minutes=10)
+"""Time for which no pod is evicted for a size that was refused; each further miss doubles it."""
+_ENDED: Final = {PodPhase.SUCCEEDED, PodPhase.FAILED}
+_CLEARLY: Final = 0.9
+"""An amount below this share of a refused one may be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """The changes of one workload that had no effect since one last had."""
+
+    retry: Retry
+    suspect: Suspect
+    """Of the last one."""
+    expectation: Expectation
+    """What the last one should have brought about."""
+    known: frozenset[str]
+    """The workload's pods at the time, by uid."""
+    generation: int = 0
+    """Of the autoscaler at the time."""
+    refusals: int = 0
+    """Number of changes without effect since pods of their size were refused."""
+    recommendation: tuple[ContainerRecommendation, ...] = ()
+    """Of the autoscaler at the time."""
+
+    left_small: Mapping[str, Resources] = field(default_factory=dict)
+    """Requests by container of the last pod that came without what was wanted, where refused."""
+
+    @property
+    def changes(self) -> int:
+        """Number of all changes without effect."""
+        return self.retry.failures + self.refusals
+
+
+def count_miss(
+    before: Miss | None,
+    missed: Missed,
+    *,
+    known: Iterable[str],
+    generation: int,
+    now: datetime,
+    recommendation: Iterable[ContainerRecommendation] = (),
+) -> Miss:
+    """One miss more."""
+    retry = Retry() if before is None else before.retry
+    refusals = 0 if before is None else before.refusals
+    if missed.suspect is Suspect.PODS_REFUSED and refusals and not retry.is_due(now):
+        # The pod was evicted before the refusal of another one was known.
+        pass
+    elif missed.suspect is Suspect.PODS_REFUSED:
+        # Such misses are not counted to an end.
+        delayed = Retry(refusals).after_failure(now, REFUSED_DELAY)
+        retry, refusals = Retry(retry.failures, delayed.not_before), delayed.failures
+    else:
+        retry = retry.after_failure(now, FIRST_DELAY)
+    return Miss(
+        retry,
+        missed.suspect,
+        missed.expectation,
+        frozenset(known),
+        generation,
+        refusals,
+        tuple(recommendation),
+        _find_small(missed),
+    )
+
+
+def is_forgiven(
+    miss: Miss,
+    pods: Iterable[Pod],
+    generation: int | None,
+    recommendation: Iterable[ContainerRecommendation] = (),
+) -> bool:
+    """Whether there is reason to try again at once; a missing generation is no reason."""
+    if generation is not None and generation != miss.generation:
+        return True
+    if miss.suspect is Suspect.PODS_REFUSED and _is_smaller(recommendation, miss.recommendation):
+        return True
+    return any(
+        pod.uid not in miss.known and is_admitted(pod) and shows(miss.expectation, pod)
+        for pod in pods
+    )
+
+
+def recall_small(miss: Miss, pods: Iterable[Pod]) -> Miss:
+    """Return the miss without its small pod where no living pod of the workload is as small."""
+    live = [pod for pod in pods if not pod.is_deleting and pod.phase not in _ENDED]
+    if not miss.left_small or not all(has_more(pod, miss.left_small) for pod in live):
+        return miss
+    return replace(miss, left_small={})
+
+
+def has_more(pod: Pod, left_small: Mapping[str, Resources]) -> bool:
+    """Return True if a container has more than one that came without what was wanted."""
+    return any(
+        amount > left_small[container.name].get(kind, 0)
+        for container in pod.containers
+        if container.name in left_small
+        for kind, amount in (container.current.requests or NO_AMOUNTS).items()
+    )
+
+
+def _find_small(missed: Missed) -> dict[str, Resources]:
+    if missed.pod is None or missed.suspect is not Suspect.PODS_REFUSED:
+        return {}
+    return {each.name: each.current.requests or NO_AMOUNTS for each in missed.pod.containers}
+
+
+def _is_smaller(
+    new: Iterable[ContainerRecommendation], old: Iterable[ContainerRecommendation]
+) -> bool:
+    """Return True if no amount is larger than before, and one of them is clearly smaller."""
+    targets = {each.container_name: each.target for each in new}
+    pairs = [
+        (targets.get(each.container_name, NO_AMOUNTS).get(kind), amount)
+        for each in old
+        for kind, amount in each.target.items()
+    ]
+    return all(now is not None and now <= before for now, before in pairs) and any(
+        now is not None and now < before * _CLEARLY for now, before in pairs
+    )

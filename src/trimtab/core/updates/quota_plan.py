@@ -1,0 +1,240 @@
+"""Quotas in the updater's plan: what they leave for a resize, and for the successor of a pod.
+
+The updater evicts no pod whose successor would be refused, or would get no more than its own
+resources (D19). Where one resource is short, growth of the other must be worth an eviction by
+itself. A resize is asked for as far as quotas accept it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.model.cap_notes import was_sized
+from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.resources import Resource
+from trimtab.core.sizing import node_use, quotas
+from trimtab.core.sizing.admission_patch import size_successor
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.container_resources import overlaid, wanted_by_autoscaler
+from trimtab.core.sizing.limit_range_check import checked_items, with_defaults
+from trimtab.core.sizing.quota_check import (
+    NO_CLAIMS,
+    Refusal,
+    claims_on,
+    find_refusal,
+    growth_of,
+    usage_of,
+)
+from trimtab.core.sizing.quota_grants import LIFETIME_SECONDS
+from trimtab.core.sizing.quotas import Claim, Claims, Quota
+from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.updates import successors
+from trimtab.core.updates.candidates import Candidate, Context
+
+_REMEMBERED: Final = timedelta(seconds=LIFETIME_SECONDS + 5)
+"""Age up to which a pod may count twice for admission; creation times have whole seconds."""
+
+
+def quotas_for(
+    pod: Pod, context: Context, claimed: Mapping[tuple[str, str], Mapping[Claim, int]]
+) -> Sequence[Quota]:
+    """Return the quotas of the pod's namespace with what is left for a change of the pod.
+
+    What other changes have claimed is not left, by namespace and quota. Nor is what pods need that
+    the owner still has to create.
+    """
+    found = context.snapshot.quotas.get(pod.namespace)
+    if not found:
+        return ()
+    group = context.group_of(pod)
+    missing = 0 if group is None or group.configured is None else group.configured - group.live
+    needed = usage_of(pod, _own(pod)) if missing > 0 else NO_CLAIMS
+    return [
+        replace(
+            quota,
+            left={
+                claim: amount
+                - claimed.get((quota.namespace, quota.name), NO_CLAIMS).get(claim, 0)
+                - missing * needed.get(claim, 0)
+                for claim, amount in quota.left.items()
+            },
+        )
+        for quota in found
+    ]
+
+
+class Successor(NamedTuple):
+    """A successor that quotas accept."""
+
+    claims: Mapping[str, Claims]
+    """By quota the amounts that it takes."""
+    refusal: Refusal | None = None
+    """The reason why it does not get all that is recommended; None if it does."""
+    left_out: frozenset[Resource] = frozenset()
+    """Resources of which it gets what its template says."""
+
+
+def foresee_successor(
+    candidate: Candidate, context: Context, left: Sequence[Quota]
+) -> Successor | Refusal:
+    """Return what quotas leave the pod's successor, or why an eviction gains nothing.
+
+    Owners create the successor while a quota still counts the evicted pod: a ReplicaSet at once, a
+    StatefulSet before the quota's use is counted again. Of a resource that does not fit beside the
+    pod, admission gives the successor what its template says. Only where that does not fit
+    either, the successor comes once there is room, in its recommended size.
+    """
+    pod, autoscaler, limit_ranges = (
+        candidate.pod,
+        candidate.autoscaler,
+        context.limit_ranges_of(candidate.pod),
+    )
+    new = context.successor_of(pod) or pod
+    wanted = wanted_by_autoscaler(new, autoscaler, limit_ranges)
+    sized = _after(new, wanted, context)
+    # The template must not fit even where admission has forgotten what it granted.
+    template_left, left = left, _without_new_pods(left, pod.namespace, context)
+    refusal = find_refusal(left, pod, sized)
+    waits = refusal is not None and _waits_for_room(pod, context, template_left)
+    if waits:
+        left = [_without(quota, pod) for quota in left]
+        refusal = find_refusal(left, pod, sized)
+    room, gates = BoostRoom(limit_ranges, quotas=left), context.settings.gates
+    if refusal is not None:
+        part = _foresee_part(candidate, context, room, wanted)
+        if part is None:
+            return refusal
+        after, left_out = part
+    else:
+        # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
+        given = size_successor(new, autoscaler, gates=gates, room=room)
+        after, left_out = _after(new, given, context), frozenset()
+    claims = _growth(left, pod, after) if waits else claims_on(left, pod, after)
+    return Successor(claims, refusal, left_out)
+
+
+def _foresee_part(
+    candidate: Candidate, context: Context, room: BoostRoom, wanted: Wanted
+) -> tuple[Sequence[Allocation], frozenset[Resource]] | None:
+    """Return the size of a successor that does not get all that is wanted, and what it lacks.
+
+    None if it gets nothing of that, has less than the pod of what it lacks, or would be refused.
+    """
+    pod, gates = candidate.pod, context.settings.gates
+    template = template_for(pod, context)
+    if template is None:
+        return None
+    new = context.successor_of(pod) or successors.from_template(pod, template, ())
+    given = size_successor(new, candidate.autoscaler, gates=gates, room=room)
+    after, left_out = _after(new, given, context), successors.resources_left_out(wanted, given)
+    is_accepted = (
+        successors.without_resources(wanted, left_out)
+        and successors.loses_nothing(pod, left_out, template)
+        and find_refusal(room.quotas, pod, after) is None
+    )
+    return (after, left_out) if is_accepted else None
+
+
+def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -> Sequence[Quota]:
+    """Return the quotas as admission may see them: with pods that just came counted twice.
+
+    Admission remembers for some seconds what it granted. Where the evicted pod goes meanwhile, the
+    quota's use does not show that the successor is in it.
+    """
+    taken: dict[str, Counter[Claim]] = {}
+    for each in context.new_pods(namespace, _REMEMBERED):
+        for name, claims in claims_on(left, each, _own(each)).items():
+            taken.setdefault(name, Counter()).update(claims)
+    if not taken:
+        return left
+    return [
+        replace(
+            quota,
+            left={
+                claim: amount - taken.get(quota.name, NO_CLAIMS).get(claim, 0)
+                for claim, amount in quota.left.items()
+            },
+        )
+        for quota in left
+    ]
+
+
+def _waits_for_room(pod: Pod, context: Context, left: Sequence[Quota]) -> bool:
+    """Return True if quotas refuse the pod's successor also in the size of its template.
+
+    The template of a pod that was sized may fit, and be much smaller.
+    """
+    template = template_for(pod, context)
+    return template is not None and find_refusal(left, pod, template) is not None
+
+
+def template_for(pod: Pod, context: Context) -> Sequence[Allocation] | None:
+    """Return the size of the pod's template; None if it is not known.
+
+    A pod that was never sized shows it.
+    """
+    owner = owner_of(pod)
+    sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    template = successors.template_of(pod, sizes, items)
+    if template is None and not was_sized(pod.annotations):
+        return _own(pod)
+    return template
+
+
+def fit_resize(
+    pod: Pod, wanted: Wanted, left: Sequence[Quota]
+) -> tuple[Wanted, Mapping[str, Claims]] | Refusal:
+    """Return what of a resize quotas accept, with what it takes of them; a refusal if nothing.
+
+    Where one resource is short, the other may still change.
+    """
+    refusal = _refuse_resize(pod, wanted, left)
+    if refusal is None:
+        return wanted, _growth(left, pod, _sizes(pod, wanted))
+    part = node_use.without_growth_of(pod, wanted, {refusal.claim.resource})
+    is_possible = (
+        refusal.asked is not None
+        and resize_effect(pod, part) is ResizeEffect.SAME_QOS
+        and _refuse_resize(pod, part, left) is None
+    )
+    return (part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
+
+
+def _refuse_resize(pod: Pod, wanted: Wanted, left: Sequence[Quota]) -> Refusal | None:
+    return find_refusal(left, pod, _sizes(pod, wanted), before=_own(pod))
+
+
+def _growth(
+    found: Sequence[Quota], pod: Pod, allocations: Sequence[Allocation]
+) -> Mapping[str, Claims]:
+    grown = growth_of(pod, allocations, _own(pod))
+    counted = claims_on(found, pod, allocations)
+    return {name: {claim: grown[claim] for claim in claims} for name, claims in counted.items()}
+
+
+def _without(quota: Quota, pod: Pod) -> Quota:
+    """Return the quota with what is left of it once the pod is gone."""
+    if not quotas.covers(quota, pod, {}):
+        return quota
+    usage = usage_of(pod, _own(pod))
+    return replace(
+        quota, left={claim: amount + usage[claim] for claim, amount in quota.left.items()}
+    )
+
+
+def _after(pod: Pod, wanted: Wanted, context: Context) -> list[Allocation]:
+    """Return the resources of a successor, which gets the defaults of newer LimitRanges."""
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    return [with_defaults(items, each) for each in _sizes(pod, wanted)]
+
+
+def _sizes(pod: Pod, wanted: Wanted) -> list[Allocation]:
+    return [overlaid(each.spec, wanted.get(each.name)) for each in pod.containers]
+
+
+def _own(pod: Pod) -> list[Allocation]:
+    return [each.spec for each in pod.containers]

@@ -1,0 +1,1 @@
+"""Usage of containers: samples, aggregates, what is kept and what is saved."""

@@ -1,0 +1,351 @@
+"""Aggregates: the histograms of one container name under one label set of one namespace.
+
+Every aggregate is a row: of a CPU bank, of a memory bank, and of the columns kept here (when it
+was first and last fed, how often, and the overrides that its autoscaler's policy sets). The rows
+of restored checkpoints are aggregates too, without a key. Which containers feed an aggregate is
+known to `containers.py`, which autoscalers learn from it to `links.py`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
+from trimtab.core.histogram.checkpoint import AggregateContent
+from trimtab.core.histogram.memory_peaks import Booleans, Peaks
+from trimtab.core.histogram.oom_floors import OomLedger, OomLevel
+from trimtab.core.histogram.row_table import Rows, fold_in
+from trimtab.core.model.autoscalers import ContainerPolicy
+from trimtab.core.model.recommendation import MIB, RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.validation import LONGEST, require_at_least, require_interval
+from trimtab.core.usage.containers import ContainerMemory
+
+LabelSet: TypeAlias = tuple[tuple[str, str], ...]
+"""Labels in the order of their keys."""
+
+CPU_WEIGHT: Final = 0.1
+MEMORY_WEIGHT: Final = 1.0
+
+_BLANK: Final = np.array(
+    (0, 0, False, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    dtype=[
+        ("cpu_row", np.int64),
+        ("memory_row", np.int64),
+        ("fed", np.bool_),
+        ("first", np.float64),
+        ("last", np.float64),
+        ("count", np.int64),
+        ("last_memory", np.float64),
+        ("created", np.float64),
+        ("feeders", np.int64),
+        ("live_since", np.float64),
+        ("interval", np.float64),
+        ("lifetime", np.float64),
+        ("bump_ratio", np.float64),
+        ("min_bump", np.float64),
+    ],
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_SAMPLES: Final = 2**53
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSettings:
+    """What an operator may tune about histories; the defaults are the original's flags."""
+
+    cpu_half_life: timedelta = timedelta(days=1)
+    memory_half_life: timedelta = timedelta(days=1)
+    memory_interval: timedelta = timedelta(days=1)
+    memory_interval_count: int = 8
+    """After so many intervals without a sample an aggregate is forgotten."""
+    oom_bump_up_ratio: float = 1.2
+    oom_min_bump_up_bytes: int = 100 * MIB
+    keeps_oom_ledger: bool = True
+    """Whether no memory target falls below what a recent OOM kill showed to be needed."""
+    allows_overrides: bool = True
+    """Whether an autoscaler's policy may override the four settings about memory (PerVPAConfig)."""
+
+    def __post_init__(self) -> None:
+        require_interval("cpu_half_life", self.cpu_half_life)
+        require_interval("memory_half_life", self.memory_half_life)
+        require_interval("memory_interval", self.memory_interval)
+        require_at_least("memory_interval_count", self.memory_interval_count, 1)
+        require_at_least("oom_bump_up_ratio", self.oom_bump_up_ratio, 1)
+        require_at_least("oom_min_bump_up_bytes", self.oom_min_bump_up_bytes, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tuning:
+    """The settings of one aggregate: the operator's, or what a policy has instead, good or bad."""
+
+    interval: timedelta
+    interval_count: int
+    bump_ratio: float
+    min_bump: int
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateKey:
+    """What the containers that share an aggregate have in common."""
+
+    namespace: str
+    container_name: str
+    labels: LabelSet
+
+
+class Aggregates:
+    """All aggregates, as rows."""
+
+    def __init__(self, settings: UsageSettings, estimates: RecommendationSettings) -> None:
+        self._settings = settings
+        self.cpu = HistogramBank(CPU_BUCKETS, settings.cpu_half_life, estimates.cpu.percentiles)
+        self.memory = HistogramBank(
+            MEMORY_BUCKETS, settings.memory_half_life, estimates.memory.percentiles
+        )
+        self.oom_ledger = OomLedger()
+        self._rows = Rows(_BLANK)
+        self._by_key: dict[AggregateKey, int] = {}
+        self._keys: dict[int, AggregateKey] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def floats(self, column: str) -> Floats:
+        """A column of numbers or times; it is stale once another aggregate was created."""
+        return self._rows.data[column]
+
+    def ints(self, column: str) -> Ints:
+        """A column of counts or rows; it is stale once another aggregate was created."""
+        return self._rows.data[column]
+
+    def bank(self, resource: Resource) -> HistogramBank:
+        """The histograms of one resource."""
+        return self.cpu if resource is Resource.CPU else self.memory
+
+    def bank_rows(self, resource: Resource, rows: Ints) -> Ints:
+        """Where in that bank the histograms of some aggregates are."""
+        return self.ints("cpu_row" if resource is Resource.CPU else "memory_row")[rows]
+
+    def keyed_rows(self) -> Ints:
+        """The rows of all aggregates that have a key."""
+        return np.fromiter(self._keys, dtype=np.int64, count=len(self._keys))
+
+    def key(self, row: int) -> AggregateKey:
+        """What the containers that feed an aggregate have in common."""
+        return self._keys[row]
+
+    def find(self, key: AggregateKey) -> int | None:
+        """The aggregate of a key, if there is one."""
+        return self._by_key.get(key)
+
+    def create(self, key: AggregateKey, now: datetime) -> int:
+        """A new, empty aggregate under a key that has none."""
+        assert key not in self._by_key
+        row = self._allocate(now)
+        self._by_key[key] = row
+        self._keys[row] = key
+        return row
+
+    def start(self, now: datetime) -> int:
+        """A new, empty aggregate without a key."""
+        return self._allocate(now)
+
+    def restore(self, contents: Sequence[AggregateContent]) -> list[int]:
+        """New aggregates without a key that hold what checkpoints say."""
+        rows = [self._allocate(each.checkpoint.last_update_time) for each in contents]
+        for row, each in zip(rows, contents, strict=True):
+            record, checkpoint = self._rows.data[row], each.checkpoint
+            record["first"] = to_seconds(checkpoint.first_sample_start, missing=np.inf)
+            record["last"] = to_seconds(checkpoint.last_sample_start, missing=-np.inf)
+            record["count"] = min(max(checkpoint.total_samples_count, 0), _MOST_SAMPLES)
+        data = self._rows.data
+        self.cpu.load_each(data["cpu_row"][rows], [each.cpu for each in contents])
+        self.memory.load_each(data["memory_row"][rows], [each.memory for each in contents])
+        return rows
+
+    def release(self, row: int) -> None:
+        """Forget an aggregate."""
+        record = self._rows.data[row]
+        self.cpu.release(record["cpu_row"][np.newaxis])
+        self.memory.release(record["memory_row"][np.newaxis])
+        self._rows.release(row)
+        self.oom_ledger.drop(row)
+        key = self._keys.pop(row, None)
+        if key is not None:
+            del self._by_key[key]
+
+    def holds_anything(self, row: int) -> bool:
+        """Whether an aggregate has anything in its histograms."""
+        record = self._rows.data[row]
+        banks = ((self.cpu, record["cpu_row"]), (self.memory, record["memory_row"]))
+        return not all(bool(bank.is_empty(one)) for bank, one in banks)
+
+    def absorb(self, row: int, other: int) -> None:
+        """Add everything that another aggregate holds, which is then forgotten."""
+        self.include(row, other)
+        self.release(other)
+
+    def include(self, row: int, other: int) -> None:
+        """Add everything that another aggregate holds."""
+        ours, theirs = self._rows.data[row], self._rows.data[other]
+        self.cpu.merge(int(ours["cpu_row"]), theirs["cpu_row"])
+        self.memory.merge(int(ours["memory_row"]), theirs["memory_row"])
+        ours["first"] = min(ours["first"], theirs["first"])
+        ours["last"] = max(ours["last"], theirs["last"])
+        ours["last_memory"] = max(ours["last_memory"], theirs["last_memory"])
+        ours["count"] += theirs["count"]
+        ours["fed"] = True
+        self.oom_ledger.put(row, self.oom_ledger.levels([other]))
+
+    def override(self, row: int, policies: Iterable[ContainerPolicy]) -> None:
+        """Let the first policy that sets one of them override the settings of an aggregate."""
+        chosen = tuple(policies) if self._settings.allows_overrides else ()
+        self._tune(row, _overridden(self._settings, chosen))
+
+    def add_cpu(self, rows: Ints, cores: Floats, times: Floats) -> None:
+        """Add accepted CPU samples."""
+        data = self._rows.data
+        self.cpu.add(data["cpu_row"][rows], cores, CPU_WEIGHT, times)
+        fold_in(np.minimum, data["first"], rows, times)
+        fold_in(np.maximum, data["last"], rows, times)
+        fold_in(np.add, data["count"], rows, 1)
+        data["fed"][rows] = True
+
+    def book_peaks(self, owners: Ints, peaks: Peaks) -> None:
+        """Add memory peaks to the aggregates that own their windows."""
+        rows = self._rows.data["memory_row"][owners[peaks.window]]
+        self.memory.add(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
+        self._rows.data["fed"][owners[peaks.window]] = True
+
+    def book_windows(self, windows: Sequence[tuple[int, ContainerMemory]]) -> None:
+        """Add the peaks of remembered windows to the aggregates beside them."""
+        rows = np.array([row for row, _ in windows], np.int64)
+        held = [
+            (place, memory.peak, memory.window_end)
+            for place, (_, memory) in enumerate(windows)
+            # A peak of nothing is booked like any other.
+            if memory.window_end is not None
+        ]
+        if held:
+            places, peaks, ends = zip(*held, strict=True)
+            self.book_peaks(rows, Peaks(np.array(places), np.array(peaks), np.array(ends)))
+        self.note_memory(rows, np.array([memory.last_memory for _, memory in windows], np.float64))
+
+    def take_back_window(self, row: int, memory: ContainerMemory) -> None:
+        """Subtract the peak of a remembered window, which is booked elsewhere from now on."""
+        if memory.window_end is not None:
+            self.take_back_peaks(np.array([row]), _only_peak(memory.peak, memory.window_end))
+
+    def take_back_peaks(self, owners: Ints, peaks: Peaks) -> None:
+        """Subtract memory peaks that larger ones replace."""
+        rows = self._rows.data["memory_row"][owners[peaks.window]]
+        self.memory.subtract(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
+
+    def remember_kills(self, owners: Ints, needed: Floats, times: Floats) -> None:
+        """Remember what OOM kills showed to be needed."""
+        if self._settings.keeps_oom_ledger:
+            self.oom_ledger.remember(owners, needed, times)
+            self._rows.data["fed"][owners] = True
+
+    def restore_kills(self, row: int, levels: Iterable[OomLevel]) -> None:
+        """Remember what was known of OOM kills before a restart."""
+        if self._settings.keeps_oom_ledger:
+            self.oom_ledger.put(row, levels)
+            self._rows.data["fed"][row] = True
+
+    def forget_kills(self, now: float | Floats) -> None:
+        """Forget the OOM kills that are as old as the histories are long, now or at each row's."""
+        changed = self.oom_ledger.expire(self.floats("lifetime"), now)
+        self._rows.data["fed"][changed] = True
+
+    def oom_floors(self) -> Floats:
+        """What no memory target falls below, by row."""
+        return self.oom_ledger.floors(len(self._rows.data))
+
+    def note_memory(self, rows: Ints, times: Floats) -> None:
+        """Remember that memory was read, whether or not that changed a peak."""
+        fold_in(np.maximum, self._rows.data["last_memory"], rows, times)
+
+    def drain_fed(self) -> Booleans:
+        """Which rows got anything new since the last time."""
+        fed: Booleans = self._rows.data["fed"].copy()
+        self._rows.data["fed"] = False
+        return fed
+
+    def _allocate(self, now: datetime | None) -> int:
+        row = self._rows.allocate()
+        record = self._rows.data[row]
+        record["cpu_row"] = self.cpu.allocate(1)[0]
+        record["memory_row"] = self.memory.allocate(1)[0]
+        record["created"] = to_seconds(now, missing=0.0)
+        self._tune(row, _overridden(self._settings, ()))
+        return row
+
+    def _tune(self, row: int, tuning: _Tuning) -> None:
+        record = self._rows.data[row]
+        interval = tuning.interval.total_seconds()
+        record["interval"] = interval
+        record["lifetime"] = interval * tuning.interval_count
+        record["bump_ratio"] = tuning.bump_ratio
+        record["min_bump"] = tuning.min_bump
+
+
+def expendable(
+    *,
+    idle_seconds: Floats,
+    lifetimes: Floats,
+    sampled: Booleans,
+    live: Booleans,
+    contributive: Booleans,
+) -> Booleans:
+    """Which aggregates may be forgotten.
+
+    That is one that had no sample for its lifetime, or none ever and no pod from which one could
+    still come. A memory reading is a sample like any other, so that what an OOM kill taught
+    survives in containers too short-lived for a CPU sample. What a running container feeds stays.
+    """
+    return ~live & ((idle_seconds >= lifetimes) | (~sampled & ~contributive))
+
+
+def _only_peak(peak: float, end: float) -> Peaks:
+    return Peaks(np.array([0]), np.array([peak]), np.array([end]))
+
+
+def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) -> _Tuning:
+    intervals = [policy.memory_interval for policy in policies if _has_interval(policy)]
+    counts = [policy.memory_interval_count for policy in policies]
+    ratios = [policy.oom_bump_up_ratio for policy in policies]
+    bumps = [policy.oom_min_bump_up_bytes for policy in policies]
+    return _Tuning(
+        _first_set(intervals, settings.memory_interval),
+        _first_set(counts, settings.memory_interval_count),
+        _first_set(ratios, settings.oom_bump_up_ratio),
+        _first_set(bumps, settings.oom_min_bump_up_bytes),
+    )
+
+
+def _has_interval(policy: ContainerPolicy) -> bool:
+    # Windows have a length, and an end inside the calendar; an old object may hold anything.
+    interval = policy.memory_interval
+    return interval is not None and timedelta(0) < interval <= LONGEST
+
+
+def _first_set(values: Iterable[_Value | None], otherwise: _Value) -> _Value:
+    return next((value for value in values if value is not None), otherwise)
+
+
+def to_seconds(moment: datetime | None, *, missing: float) -> float:
+    """Seconds since the epoch, as all columns of times hold them."""
+    return missing if moment is None else (moment - _EPOCH) / timedelta(seconds=1)
+
+
+def from_seconds(seconds: float) -> datetime | None:
+    """The moment of a column of times; None where it holds none."""
+    return _EPOCH + timedelta(seconds=seconds) if math.isfinite(seconds) else None

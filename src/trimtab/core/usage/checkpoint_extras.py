@@ -1,0 +1,147 @@
+"""Supplements: what outlives a restart and has no place in the original's checkpoints.
+
+That is the OOM ledger, and what is remembered of each running container: when it was last read,
+and its window with its peak, which a checkpoint leaves out while it is open. With it a restart is
+as if it had never been: no sample counts twice, no peak is lost, and a kill that comes late finds
+the window that it belongs to.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.histogram.oom_floors import OomLevel
+from trimtab.core.model.records import dataclass
+from trimtab.core.usage.aggregates import to_seconds
+from trimtab.core.usage.checkpoints import CheckpointKey
+from trimtab.core.usage.cluster_usage import Expected, Place, Usage
+from trimtab.core.usage.containers import ContainerMemory
+
+MOST_CONTAINERS: Final = 100
+"""So many containers are remembered in one checkpoint: those with the highest peaks, and before
+them those whose peak is nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One running container as a supplement holds it."""
+
+    memory: ContainerMemory
+    last_kill: datetime | None = None
+    """When it was last killed for want of memory, as far as that was counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supplement:
+    """What is stored beside the checkpoint of one container of one autoscaler."""
+
+    oom_levels: tuple[OomLevel, ...] = ()
+    containers: Mapping[str, Remembered] = field(default_factory=dict)
+    """By the names of their pods."""
+    is_relearning: bool = False
+    """Whether the history was lost and is still too short to be believed."""
+
+    @property
+    def knows_memory(self) -> bool:
+        """Whether it holds any need of memory that is not in the checkpoint."""
+        memories = [one.memory for one in self.containers.values()]
+        return bool(self.oom_levels) or any(one.peak > 0 and not one.is_saved for one in memories)
+
+
+def collect_supplements(
+    usage: Usage,
+    keys: Iterable[CheckpointKey],
+    kills: Mapping[Place, datetime | None],
+    now: datetime,
+) -> dict[CheckpointKey, Supplement]:
+    """What is to be stored beside some checkpoints, given the last kill of each container."""
+    learners = usage.links.learners
+    rows_by_key = {key: learners[key[0]].rows(key[1]) for key in keys}
+    containers = _containers_by_aggregate(
+        usage, {row for rows in rows_by_key.values() for row in rows}
+    )
+    places = usage.list_containers() if containers else {}
+    seconds = to_seconds(now, missing=0.0)
+    return {
+        key: Supplement(
+            usage.aggregates.oom_ledger.levels(rows),
+            _most_telling(
+                {
+                    places[one][1]: Remembered(
+                        usage.containers.recall(one, seconds), kills.get(places[one])
+                    )
+                    for row in rows
+                    for one in containers.get(row, ())
+                }
+            ),
+        )
+        for key, rows in rows_by_key.items()
+    }
+
+
+def restore_supplement(
+    usage: Usage, key: CheckpointKey, supplement: Supplement, now: datetime
+) -> None:
+    """Let an autoscaler know what was stored beside a checkpoint that was restored before.
+
+    The window of a container goes with it while a late OOM kill may still change it. After that it
+    stays in what was restored: pods that ended long ago are soon forgotten, and it is not.
+    """
+    name, container_name = key
+    row = usage.links.learners[name].restored[container_name]
+    usage.aggregates.restore_kills(row, supplement.oom_levels)
+    interval = float(usage.aggregates.floats("interval")[row])
+    for pod, remembered in supplement.containers.items():
+        place = (name.namespace, pod, container_name)
+        if usage.is_tracked(place):
+            continue
+        memory = remembered.memory
+        is_over = memory.is_saved and _ended_long_ago(memory, interval, now)
+        usage.expect(place, Expected(name, memory, is_booked=is_over))
+        if memory.is_saved and not is_over:
+            # Its container will book it, and may replace it: it must not count twice.
+            usage.aggregates.take_back_window(row, memory)
+
+
+def _ended_long_ago(memory: ContainerMemory, interval: float, now: datetime) -> bool:
+    """Whether a window ended so long ago that no OOM kill of it is believed any more."""
+    ended = memory.last_memory if memory.window_end is None else memory.window_end
+    return to_seconds(now, missing=0.0) >= ended + interval
+
+
+def settle_expected(usage: Usage) -> None:
+    """Book windows of containers that are gone, or in another role, for those who restored them."""
+    windows = []
+    for (_, _, container_name), expected in usage.drain_expected():
+        learner = usage.links.learners.get(expected.owner)
+        row = None if learner is None else learner.restored.get(container_name)
+        if row is not None:
+            windows.append((row, expected.memory))
+    usage.aggregates.book_windows(windows)
+
+
+def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, list[int]]:
+    owners = usage.containers.aggregate
+    wanted = np.fromiter(aggregates, np.int64, len(aggregates))
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    told = np.isfinite(usage.containers.floats("last_cpu"))
+    told |= np.isfinite(usage.containers.floats("last_memory"))
+    for row in np.flatnonzero(told & np.isin(owners, wanted)).tolist():
+        found[int(owners[row])].append(row)
+    return found
+
+
+def _most_telling(containers: dict[str, Remembered]) -> dict[str, Remembered]:
+    if len(containers) <= MOST_CONTAINERS:
+        return containers
+    order = sorted(containers, key=lambda pod: _worth(containers[pod].memory), reverse=True)
+    return {pod: containers[pod] for pod in order[:MOST_CONTAINERS]}
+
+
+def _worth(memory: ContainerMemory) -> tuple[bool, float]:
+    # What no checkpoint holds would be lost.
+    return not memory.is_saved, memory.peak

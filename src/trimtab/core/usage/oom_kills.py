@@ -1,0 +1,73 @@
+"""OOM kills: what two looks at a pod tell about memory that was missing.
+
+A kill is known by the moment at which it ended a container, so that it counts exactly once however
+often and in whatever states the container is seen afterwards (terminated, waiting, running again).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from trimtab.core.model.pods import IN_PLACE_UPDATED, Container, Pod
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class OomKill:
+    """A container that was killed for want of memory."""
+
+    container_name: str
+    memory_bytes: int
+    """What it had asked for, or used, when that was not enough; 0 if it asked for nothing."""
+    time: datetime
+
+
+def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
+    """The kills that the later look at a pod shows and the earlier one did not."""
+    known = {container.name: container for container in before.containers}
+    return tuple(
+        kill
+        for container in after.containers
+        if container.name in known
+        for kill in _new_kills(known[container.name], container)
+    )
+
+
+def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
+    """All kills that a pod shows that nobody looked at before, and that can be judged by it.
+
+    Once it was resized in place, a container that runs again may have more because of that very
+    kill. With what it has now, the kill would ask for more each time that somebody starts to look.
+    """
+    unharmed = [
+        replace(container, termination=None, last_termination=None) for container in pod.containers
+    ]
+    kills = find_oom_kills(replace(pod, containers=tuple(unharmed)), pod)
+    if IN_PLACE_UPDATED not in pod.annotations:
+        return kills
+    # One that lies there for another reason may have been restarted by the resize.
+    down = {
+        (each.name, each.termination.finished_at)
+        for each in pod.containers
+        if each.termination is not None
+    }
+    return tuple(kill for kill in kills if (kill.container_name, kill.time) in down)
+
+
+def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:
+    for moment in sorted(_kill_times(after) - _kill_times(before)):
+        # While it lies terminated it still has what it was killed with; once it runs again, what
+        # it has may already be more.
+        is_down = after.termination is not None and after.termination.finished_at == moment
+        requests = (after if is_down else before).current.requests or {}
+        yield OomKill(after.name, requests.get(Resource.MEMORY, 0), moment)
+
+
+def _kill_times(container: Container) -> set[datetime]:
+    ends = (container.termination, container.last_termination)
+    return {
+        end.finished_at
+        for end in ends
+        if end is not None and end.is_oom_kill and end.finished_at is not None
+    }

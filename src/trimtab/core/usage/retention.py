@@ -1,0 +1,128 @@
+"""Garbage: which histories nothing will be learned from any more.
+
+Aggregates follow the rule of `aggregates.expendable`. What was restored from a checkpoint follows
+its container: when an autoscaler's pods live on without a container of that name, and no sample of
+it came for a lifetime, the name is history, and so is its checkpoint.
+"""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.records import dataclass
+from trimtab.core.usage.aggregates import expendable, to_seconds
+from trimtab.core.usage.checkpoints import CheckpointKey
+from trimtab.core.usage.cluster_usage import Usage
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.selector_index import Learner
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What was forgotten."""
+
+    aggregates: int = 0
+    checkpoints: tuple[CheckpointKey, ...] = ()
+    """Checkpoints that are of no use any more."""
+
+
+def collect_garbage(
+    usage: Usage, now: datetime, *, ended: AbstractSet[PodName], abandoned: AbstractSet[PodName]
+) -> Garbage:
+    """Forget the histories from which nothing can be learned any more.
+
+    Of the pods, `ended` are those that succeeded or failed, and `abandoned` those among them whose
+    workload is gone too.
+    """
+    seconds = to_seconds(now, missing=0.0)
+    chosen = _expendable_rows(usage, seconds, ended, abandoned)
+    for pod in ended:
+        usage.release_from(pod, chosen)
+    for row in chosen:
+        usage.drop_aggregate(row)
+    ghosts = tuple(_ghosts(usage, seconds))
+    for name, container_name in ghosts:
+        usage.drop_restored(name, container_name)
+    return Garbage(len(chosen), ghosts)
+
+
+def _expendable_rows(
+    usage: Usage, now: float, ended: Iterable[PodName], abandoned: Iterable[PodName]
+) -> set[int]:
+    aggregates = usage.aggregates
+    rows = aggregates.keyed_rows()
+    feeders = aggregates.ints("feeders")
+    activity = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))[rows]
+    sampled = np.isfinite(activity)
+    since = np.where(sampled, activity, aggregates.floats("created")[rows])
+    chosen = expendable(
+        idle_seconds=now - since,
+        lifetimes=aggregates.floats("lifetime")[rows],
+        sampled=sampled,
+        live=(feeders - usage.count_feeders(ended))[rows] > 0,
+        contributive=(feeders - usage.count_feeders(abandoned))[rows] > 0,
+    )
+    return set(rows[chosen].tolist())
+
+
+def _ghosts(usage: Usage, now: float) -> Iterator[CheckpointKey]:
+    for learner in usage.links.learners.values():
+        gone = [name for name in sorted(learner.restored) if name not in learner.linked]
+        past = [name for name in gone if _is_past(usage, learner.restored[name], now)]
+        if past and _has_live_container(usage, learner):
+            yield from ((learner.name, name) for name in past)
+
+
+def _has_live_container(usage: Usage, learner: Learner) -> bool:
+    feeders = usage.aggregates.ints("feeders")
+    return any(feeders[list(rows)].any() for rows in learner.linked.values())
+
+
+def _is_past(usage: Usage, row: int, now: float) -> bool:
+    aggregates = usage.aggregates
+    last = aggregates.floats("last")[row]
+    since = last if np.isfinite(last) else aggregates.floats("created")[row]
+    return bool(now - since >= aggregates.floats("lifetime")[row])
+
+
+def fold_idle(usage: Usage, now: datetime) -> int:
+    """Fold what no pod feeds and nothing was heard of for an interval, and tell how much it was.
+
+    What nobody learns from yet waits: an autoscaler may still come.
+    """
+    aggregates = usage.aggregates
+    rows = aggregates.keyed_rows()
+    last = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))[rows]
+    idle = to_seconds(now, missing=0.0) - last
+    is_old = np.isfinite(last) & (idle >= aggregates.floats("interval")[rows])
+    candidates = rows[is_old & (aggregates.ints("feeders")[rows] == 0)].tolist()
+    chosen = [row for row in sorted(candidates) if usage.links.learners_of(row)]
+    for row in chosen:
+        usage.fold(row, now)
+    return len(chosen)
+
+
+def find_stale(
+    usage: Usage, now: datetime, limit: timedelta, *, ended: Iterable[PodName]
+) -> dict[AutoscalerName, tuple[str, ...]]:
+    """The running containers of each autoscaler of which no sample came for longer than a limit.
+
+    Of the pods, `ended` are those that succeeded or failed: nobody waits for samples of theirs.
+    """
+    aggregates, links = usage.aggregates, usage.links
+    rows = aggregates.keyed_rows()
+    live = (aggregates.ints("feeders") - usage.count_feeders(ended))[rows] > 0
+    heard = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))
+    heard = np.maximum(heard, aggregates.floats("live_since"))[rows]
+    silent = rows[live & (heard < to_seconds(now - limit, missing=0.0))]
+    speaking = set(rows[live].tolist()) - set(silent.tolist())
+    found: dict[AutoscalerName, set[str]] = {}
+    for row in silent.tolist():
+        container_name = aggregates.key(row).container_name
+        for name in links.learners_of(row):
+            if speaking.isdisjoint(links.learners[name].linked[container_name]):
+                found.setdefault(name, set()).add(container_name)
+    return {name: tuple(sorted(containers)) for name, containers in found.items()}

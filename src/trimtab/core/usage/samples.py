@@ -1,0 +1,217 @@
+"""Intake: a batch of samples to its containers' aggregates, as array operations.
+
+A batch may hold any number of samples of a container; its order is the order in which they were
+read. What is refused changes nothing and is counted: values and times that cannot be, samples of
+unknown containers or from the future, and samples no newer than what the container already told or
+from before it was there.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.histogram import memory_peaks
+from trimtab.core.histogram.buckets import CORE, Floats, Ints, truncate
+from trimtab.core.histogram.memory_peaks import Booleans, Readings
+from trimtab.core.model.records import dataclass
+from trimtab.core.usage.aggregates import Aggregates
+from trimtab.core.usage.containers import Containers
+
+# Metrics without a timestamp claim the year 1; spans of time end with 64 bits of nanoseconds.
+_EARLIEST: Final = 0.0
+_LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
+
+MOST_MILLICORES: Final = 1e8
+"""100 000 cores, a hundred times what a histogram tells apart: no machine has so many."""
+MOST_BYTES: Final = 2.0**50
+"""1 PiB, a thousand times what a histogram tells apart."""
+
+MOST_AHEAD: Final = 300.0
+"""Seconds by which a node's clock may be ahead of ours, as far as other protocols allow it too.
+
+A sample from further ahead would make everything before it weigh nothing, and everything until
+then outdated.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Usage readings or OOM kills, in the order in which they were read."""
+
+    containers: Ints
+    """Rows of containers; negative where the container is not known."""
+    values: Floats
+    """Millicores of CPU or bytes of memory."""
+    times: Floats
+    """Seconds since the epoch."""
+
+    def __len__(self) -> int:
+        return len(self.containers)
+
+    def pick(self, chosen: Ints | Booleans) -> "Samples":
+        """Some of them, in the given order."""
+        return Samples(self.containers[chosen], self.values[chosen], self.times[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What became of a batch."""
+
+    accepted: int = 0
+    outdated: int = 0
+    """Refused because the container had told as much or more before, or was not there yet."""
+    absurd: int = 0
+    """Refused because no container can have used that then, or because it is not known."""
+
+    @property
+    def discarded(self) -> int:
+        """How many were refused."""
+        return self.outdated + self.absurd
+
+    def __add__(self, other: "Intake") -> "Intake":
+        return Intake(
+            self.accepted + other.accepted,
+            self.outdated + other.outdated,
+            self.absurd + other.absurd,
+        )
+
+
+def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples, now: float) -> Intake:
+    """Add CPU samples: each must be strictly newer than the last one of its container."""
+    sane = _sane(samples, now, MOST_MILLICORES)
+    last = containers.floats("last_cpu")
+    fresh = sane.pick(sane.times > _newest_before(sane, _known_until(containers, last)))
+    last[fresh.containers] = fresh.times
+    aggregates.add_cpu(containers.aggregate[fresh.containers], fresh.values / CORE, fresh.times)
+    return _count(samples, sane, fresh)
+
+
+def add_memory(
+    aggregates: Aggregates, containers: Containers, samples: Samples, now: float
+) -> Intake:
+    """Add memory samples: none may be older than the last one of its container."""
+    sane = _sane(samples, now, MOST_BYTES)
+    last = containers.floats("last_memory")
+    fresh = sane.pick(sane.times >= _newest_before(sane, _known_until(containers, last)))
+    last[fresh.containers] = fresh.times
+    _fold(aggregates, containers, fresh, from_oom_kills=False)
+    return _count(samples, sane, fresh)
+
+
+def add_oom_kills(
+    aggregates: Aggregates,
+    containers: Containers,
+    kills: Samples,
+    now: float,
+    ceiling_bytes: float = np.inf,
+) -> Intake:
+    """Add OOM kills, whose values are the containers' memory requests at that moment.
+
+    A kill may be late, but not by more than an interval. No kill proves a need above the ceiling,
+    which is what the largest node has to give.
+    """
+    sane = _sane(kills, now, MOST_BYTES)
+    total = Intake(absurd=len(kills) - len(sane))
+    for turn in _turns(sane):
+        total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes)
+    return total
+
+
+def _add_one_kill_each(
+    aggregates: Aggregates, containers: Containers, kills: Samples, ceiling_bytes: float
+) -> Intake:
+    last = containers.floats("last_memory")
+    intervals = aggregates.floats("interval")[containers.aggregate[kills.containers]]
+    timely = kills.pick(kills.times >= last[kills.containers] - intervals)
+    # As in the original the kill becomes the last sample, even if it is older than that.
+    last[timely.containers] = timely.times
+    needed = np.minimum(_needed(aggregates, containers, timely), ceiling_bytes)
+    bumped = Samples(timely.containers, needed, timely.times)
+    _fold(aggregates, containers, bumped, from_oom_kills=True)
+    aggregates.remember_kills(containers.aggregate[bumped.containers], needed, bumped.times)
+    return _count(kills, kills, timely)
+
+
+def _known_until(containers: Containers, last: Floats) -> Floats:
+    """Up to when nothing that is told of a container can be new of it."""
+    return np.maximum(last, containers.floats("born"))
+
+
+def _needed(aggregates: Aggregates, containers: Containers, kills: Samples) -> Floats:
+    """What the killed containers should have had."""
+    owners = containers.aggregate[kills.containers]
+    used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])
+    by_ratio = truncate(used * aggregates.floats("bump_ratio")[owners])
+    by_bytes = used + aggregates.floats("min_bump")[owners]
+    return np.maximum(by_bytes, by_ratio)
+
+
+def _fold(
+    aggregates: Aggregates, containers: Containers, fresh: Samples, *, from_oom_kills: bool
+) -> None:
+    if not len(fresh):
+        return
+    starts = memory_peaks.run_starts(fresh.containers)
+    rows = fresh.containers[starts]
+    positions = np.repeat(np.arange(len(rows)), np.diff(starts, append=len(fresh)))
+    owners = containers.aggregate[rows]
+    folding = memory_peaks.fold(
+        containers.windows(rows),
+        Readings(positions, fresh.values, fresh.times),
+        aggregates.floats("interval")[owners],
+        from_oom_kills=from_oom_kills,
+    )
+    containers.put_windows(rows, folding.windows)
+    aggregates.take_back_peaks(owners, folding.removed)
+    aggregates.book_peaks(owners, folding.added)
+    aggregates.note_memory(containers.aggregate[fresh.containers], fresh.times)
+
+
+def _sane(samples: Samples, now: float, most: float) -> Samples:
+    """What can be true now, grouped by container, each one's samples in their order."""
+    values, times = samples.values, samples.times
+    possible = (samples.containers >= 0) & (values >= 0) & (values <= most)
+    possible &= (times >= _EARLIEST) & (times < _LATEST) & (times <= now + MOST_AHEAD)
+    sane = samples.pick(possible)
+    if (sane.containers[1:] < sane.containers[:-1]).any():
+        sane = sane.pick(np.argsort(sane.containers, kind="stable"))
+    return sane
+
+
+def _newest_before(samples: Samples, last: Floats) -> Floats:
+    """When the newest sample before each one was taken, in the batch or before it."""
+    newest = last[samples.containers]
+    same = samples.containers[1:] == samples.containers[:-1]
+    if not same.any():
+        return newest
+    if not (same & (samples.times[1:] < samples.times[:-1])).any():
+        # Whoever tells everything in its order has told the newest just before.
+        newest[1:] = np.where(same, np.maximum(newest[1:], samples.times[:-1]), newest[1:])
+        return newest
+    moments, ranks = np.unique(samples.times, return_inverse=True)
+    # Containers in the high part of a whole number, ranks of times in the low one: the running
+    # maximum of it is the running maximum of times that starts anew at each container.
+    bases = samples.containers * len(moments)
+    running = np.maximum.accumulate(bases + ranks)
+    before = moments[np.where(same, running[:-1] - bases[1:], 0)]
+    newest[1:] = np.where(same, np.maximum(newest[1:], before), newest[1:])
+    return newest
+
+
+def _turns(samples: Samples) -> Iterator[Samples]:
+    """The first sample of each container, then the second ones, and so on."""
+    starts = memory_peaks.run_starts(samples.containers)
+    lengths = np.diff(starts, append=len(samples))
+    turn = np.arange(len(samples)) - np.repeat(starts, lengths)
+    for number in range(int(lengths.max(initial=0))):
+        yield samples.pick(turn == number)
+
+
+def _count(given: Samples, sane: Samples, accepted: Samples) -> Intake:
+    return Intake(
+        accepted=len(accepted),
+        outdated=len(sane) - len(accepted),
+        absurd=len(given) - len(sane),
+    )

@@ -1,0 +1,1 @@
+"""Keys, registration and load of the admission webhook."""

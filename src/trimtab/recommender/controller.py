@@ -1,0 +1,273 @@
+"""The recommender: one tick after the other, from what is seen to what is published.
+
+The first tick comes at once. A tick that fails is remembered and the next one comes as usual; what
+was learned stays in memory when `run` ends, so that it can be run again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, HistorySource, Tracer, UsageSource
+from trimtab.core.model.pods import Pod
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.retention import collect_garbage, fold_idle
+from trimtab.recommender.checkpoints import CheckpointKeeper
+from trimtab.recommender.load_cluster import (
+    AutoscalerLoader,
+    delete_removed_pods,
+    load_nodes,
+    load_pods,
+)
+from trimtab.recommender.load_history import HistoryKeeper
+from trimtab.recommender.load_usage import count_oom_kills, take_in_usage
+from trimtab.recommender.publish import publish
+from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
+from trimtab.recommender.restore import CheckpointRestorer
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.state import Knowledge
+from trimtab.recommender.writes import Writers
+
+_logger: Final = logging.getLogger(__name__)
+
+RecordT = TypeVar("RecordT")
+
+NOT_LISTED_YET: Final = timedelta(milliseconds=200)
+"""How soon it is tried again while the cluster has not been seen as a whole."""
+OLDEST_VIEW: Final = timedelta(minutes=3)
+"""A view that is kept up to date is never as old as this, however quiet the cluster is."""
+MOST_TOLD: Final = 20
+"""So much is told of usage that could not be read in one tick; the rest is alike."""
+LAST_WRITERS: Final = 50
+"""So many writes are under way at once when everything is saved before the end, at least."""
+WATCH_ANEW: Final = timedelta(seconds=10)
+"""How soon it is listened again after changes ended (the original's span)."""
+
+
+class Recommender:
+    """Learns from usage and tells every autoscaler that is ours what its containers need."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        usage: UsageSource,
+        *,
+        settings: RecommenderSettings,
+        clock: Clock,
+        history: HistorySource | None = None,
+        tell: Callable[[Turnout], None] | None = None,
+        tracer: Tracer = NO_TRACES,
+    ) -> None:
+        self._cluster = cluster
+        self._source = usage
+        self._settings = settings
+        self._clock = clock
+        self._knowledge = Knowledge(settings)
+        self._loader = AutoscalerLoader(
+            cluster.autoscalers, cluster.owners, settings, checkpoints=cluster.checkpoints
+        )
+        self._checkpoints = CheckpointKeeper(cluster, settings)
+        self._restorer = CheckpointRestorer(cluster, settings)
+        self._history = None if history is None else HistoryKeeper(history, clock, settings.history)
+        self._has_taken_up = True
+        """Whether it is known what others have learned before we began to lead."""
+        self._orphans_sought_at: datetime | None = None
+        self._garbage_collected_at: datetime | None = None
+        self.last_turnout: Turnout | None = None
+        """How the last tick of `run` went."""
+        self._tracer = tracer
+        self._tell = tell
+        """Who is told of each tick of `run`."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What was learned so far, to be looked at."""
+        return self._knowledge
+
+    async def run(self) -> None:
+        """Tick until cancelled, and listen for OOM kills all the time."""
+        self._has_taken_up = False
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen(self._cluster.pods.changes, self._see_pod))
+            group.create_task(self._listen(self._cluster.memory_evictions, self._see_eviction))
+            if self._history is not None:
+                group.create_task(self._history.run())
+            group.create_task(self._tick_on())
+
+    async def tick(self) -> TickReport:
+        """One turn: look, learn, recommend, save; what fails is told and stops nothing else."""
+        if self._cluster.age() is None:
+            # Whoever does not see an object yet must not take it for deleted.
+            return TickReport()
+        if not self._take_up_again():
+            return TickReport()
+        report = await self._timed(Step.LOAD_AUTOSCALERS, self._load_autoscalers)
+        report += await self._timed(Step.LOAD_PODS, self._load_pods)
+        if self._history is not None:
+            report += await self._timed(Step.LOAD_HISTORY, self._load_history)
+        report += await self._timed(Step.LOAD_USAGE, self._load_usage)
+        report += await self._timed(Step.DELETE_REMOVED_PODS, self._delete_removed_pods)
+        report += await self._timed(Step.PUBLISH, self._publish)
+        report += await self._timed(Step.MAINTAIN_CHECKPOINTS, self._maintain_checkpoints)
+        return report + await self._timed(Step.COLLECT_GARBAGE, self._collect_garbage)
+
+    async def save_all(self, within: timedelta | None = None) -> TickReport:
+        """Save everything that was learned, as before the process ends; all of it if time allows.
+
+        Who ends has nothing else to write, so more writes are under way at once than in a tick.
+        """
+        if not self._has_taken_up:
+            return TickReport()
+        now = self._clock.now()
+        count = max(LAST_WRITERS, self._settings.update_worker_count)
+        until = None if within is None else now + within
+        writers = Writers(self._clock, count, until=until, is_final=True)
+        return await self._checkpoints.save_all(self._knowledge, writers, now)
+
+    def _take_up_again(self) -> bool:
+        """Go on where others have left off; whether it can be seen where that was.
+
+        Who was cut off while another led would take its own old checkpoints for the newest, and
+        write over better ones.
+        """
+        if self._has_taken_up:
+            return True
+        age = self._cluster.age()
+        if age is None or age > OLDEST_VIEW:
+            return False
+        self._has_taken_up = True
+        before = self._knowledge
+        if self._restorer.take_up_again(before, self._clock.now()):
+            self._knowledge = Knowledge(self._settings)
+            if self._history is not None:
+                self._history.forget()
+            # Kills that were seen before are no news.
+            self._knowledge.oom_watch = before.oom_watch
+        return True
+
+    async def _tick_on(self) -> None:
+        while True:
+            begin = self._clock.now()
+            self.last_turnout = await self._try_tick(begin)
+            self._try_to_tell(self.last_turnout)
+            is_blind = self._cluster.age() is None or not self._has_taken_up
+            pause = NOT_LISTED_YET if is_blind else self._settings.interval
+            taken = max(timedelta(), self._clock.now() - begin)
+            await self._clock.sleep(max(timedelta(), pause - taken))
+
+    def _try_to_tell(self, turnout: Turnout) -> None:
+        if self._tell is None:
+            return
+        try:
+            self._tell(turnout)
+        except Exception:
+            # What is told helps nobody who has lost what it is told of.
+            _logger.exception("a tick could not be told of")
+
+    async def _try_tick(self, begin: datetime) -> Turnout:
+        try:
+            with self._tracer.span("tick"):
+                return Turnout(begin, await self.tick())
+        except Exception as error:
+            # Whatever it is, the next tick may do better.
+            _logger.exception("tick failed")
+            return Turnout(begin, failure=error)
+
+    async def _timed(self, step: Step, act: Callable[[], Awaitable[TickReport]]) -> TickReport:
+        begin = self._clock.now()
+        try:
+            with self._tracer.span(step):
+                report = await act()
+        except ClusterError as error:
+            report = TickReport(problems=(Problem(step, step, error),))
+        return report + TickReport(spans=((step, self._clock.now() - begin),))
+
+    async def _load_autoscalers(self) -> TickReport:
+        report = await self._loader.load(self._knowledge, self._clock.now())
+        return report + self._restorer.restore(self._knowledge, self._clock.now())
+
+    async def _load_pods(self) -> TickReport:
+        load_nodes(self._knowledge, self._cluster.nodes, self._settings)
+        return load_pods(self._knowledge, self._cluster.pods, self._settings, self._clock.now())
+
+    async def _load_history(self) -> TickReport:
+        assert self._history is not None
+        return await self._history.load(self._knowledge)
+
+    async def _load_usage(self) -> TickReport:
+        report = TickReport()
+        try:
+            columns = await self._source.fetch()
+            report += take_in_usage(self._knowledge.usage, columns, self._clock.now())
+            some = [Problem(Step.LOAD_USAGE, "some usage", one) for one in columns.problems]
+            report += TickReport(problems=tuple(some[:MOST_TOLD]))
+        except ClusterError as error:
+            report += TickReport(problems=(Problem(Step.LOAD_USAGE, "usage", error),))
+        sightings = self._knowledge.oom_watch.drain()
+        now = self._clock.now()
+        return report + count_oom_kills(self._knowledge, sightings, self._settings, now)
+
+    async def _delete_removed_pods(self) -> TickReport:
+        delete_removed_pods(self._knowledge)
+        return TickReport()
+
+    async def _publish(self) -> TickReport:
+        now = self._clock.now()
+        writers = self._writers(now)
+        return await publish(self._knowledge, self._cluster, writers, self._settings, now)
+
+    async def _maintain_checkpoints(self) -> TickReport:
+        now = self._clock.now()
+        report = await self._checkpoints.save_due(self._knowledge, self._writers(now), now)
+        if self._orphans_sought_at is None:
+            self._orphans_sought_at = now
+        if now - self._orphans_sought_at >= self._settings.checkpoints_gc_interval:
+            report += await self._checkpoints.delete_orphans(self._writers(now))
+            if not self._checkpoints.has_orphans_left:
+                self._orphans_sought_at = now
+        return report
+
+    async def _collect_garbage(self) -> TickReport:
+        now, last = self._clock.now(), self._garbage_collected_at
+        if last is not None and now - last < self._settings.garbage_interval:
+            return TickReport()
+        self._garbage_collected_at = now
+        usage, ended = self._knowledge.usage, frozenset(self._knowledge.pods.ended)
+        garbage = collect_garbage(usage, now, ended=ended, abandoned=await self._abandoned(ended))
+        folded = fold_idle(usage, now)
+        report = TickReport(aggregates_forgotten=garbage.aggregates, aggregates_folded=folded)
+        return report + await self._checkpoints.delete(garbage.checkpoints, self._writers(now))
+
+    async def _abandoned(self, ended: Iterable[PodName]) -> frozenset[PodName]:
+        """Those of the pods that ended whose workload is gone too."""
+        tracked = self._knowledge.pods.tracked
+        pods = {name: tracked[name.namespace, name.name] for name in ended}
+        owners = self._cluster.owners
+        return frozenset([name for name, pod in pods.items() if not await owners.topmost(pod)])
+
+    def _writers(self, now: datetime) -> Writers:
+        until = now + self._settings.checkpoints_timeout
+        return Writers(self._clock, self._settings.update_worker_count, until=until)
+
+    async def _listen(
+        self, listen: Callable[[], AsyncIterator[RecordT]], see: Callable[[RecordT], None]
+    ) -> None:
+        while True:
+            try:
+                async for seen in listen():
+                    see(seen)
+            except ClusterError:
+                pass
+            await self._clock.sleep(WATCH_ANEW)
+
+    def _see_pod(self, pod: Pod) -> None:
+        if self._settings.covers(pod.namespace):
+            self._knowledge.oom_watch.look(pod)
+
+    def _see_eviction(self, eviction: MemoryEviction) -> None:
+        if self._settings.covers(eviction.namespace):
+            self._knowledge.oom_watch.note_eviction(eviction)

@@ -1,0 +1,176 @@
+"""The bystander: learns what the recommender would, recommends the same, and writes nothing.
+
+It is made of the recommender's own steps, without those that write. Autoscalers need not exist for
+it: shadows (`core/report/virtual_autoscalers.py`) are as good. What it looks at does not change while it learns.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.api.wire.lists import Unreadable
+from trimtab.cluster.ports import Clock, HistorySource, Owners
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import Pod, PodHead, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
+from trimtab.core.report.sizes import Learned
+from trimtab.core.report.virtual_autoscalers import Group, list_shadows
+from trimtab.recommender.load_cluster import AutoscalerLoader, load_nodes, load_pods
+from trimtab.recommender.load_history import HistoryKeeper
+from trimtab.recommender.load_usage import count_oom_kills, take_in_usage
+from trimtab.recommender.reports import TickReport
+from trimtab.recommender.restore import CheckpointRestorer
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.state import Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is looked at."""
+
+    groups: Sequence[Group]
+    owners: Owners
+    nodes: Sequence[Node] = ()
+    checkpoints: Sequence[Checkpoint] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryProgress:
+    """How far the reading of history is."""
+
+    done: int
+    all: int
+    problems: Mapping[str, str]
+    """What could not be read, by namespace."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be expected."""
+        return self.done + len(self.problems) >= self.all
+
+
+class Bystander:
+    """What all autoscalers, shadows included, would recommend."""
+
+    def __init__(
+        self,
+        sight: Sight,
+        settings: RecommenderSettings,
+        clock: Clock,
+        history: HistorySource | None = None,
+    ) -> None:
+        self._sight = sight
+        self._settings = settings
+        self._clock = clock
+        self._knowledge = Knowledge(settings)
+        self.history = None if history is None else HistoryKeeper(history, clock, settings.history)
+        """Reads the past while it is run."""
+
+    async def begin(self) -> None:
+        """Meet all autoscalers with what their checkpoints hold, all pods and their OOM kills."""
+        now, sight, knowledge = self._clock.now(), self._sight, self._knowledge
+        groups = {group.autoscaler.identity: group.autoscaler for group in sight.groups}
+        # Whoever recommends to an autoscaler otherwise, here it is us.
+        autoscalers = _Shown([replace(each, recommenders=()) for each in groups.values()])
+        owners = _ShadowOwners(sight.owners, list_shadows(sight.groups))
+        await AutoscalerLoader(autoscalers, owners, self._settings).load(knowledge, now)
+        CheckpointRestorer(sight, self._settings).restore(knowledge, now)
+        load_nodes(knowledge, sight.nodes, self._settings)
+        pods = [pod for group in sight.groups for pod in group.pods]
+        load_pods(knowledge, pods, self._settings, now)
+        count_oom_kills(knowledge, knowledge.oom_watch.drain(), self._settings, now)
+
+    def take_in(self, usage: UsageColumns) -> TickReport:
+        """Learn from the newest readings."""
+        return take_in_usage(self._knowledge.usage, usage, self._clock.now())
+
+    async def advance_history(self) -> HistoryProgress:
+        """Ask for the history of everybody, and tell how far that is."""
+        assert self.history is not None
+        await self.history.load(self._knowledge)
+        subjects = self._knowledge.subjects.values()
+        all_of_them = {subject.name.namespace for subject in subjects}
+        outstanding = {each.name.namespace for each in subjects if each.fetches_history}
+        problems = {
+            each.name.namespace: each.history_problem
+            for each in subjects
+            if each.fetches_history and each.history_problem
+        }
+        return HistoryProgress(len(all_of_them - outstanding), len(all_of_them), problems)
+
+    def conclude(self) -> Iterator[tuple[Group, Autoscaler, Mapping[str, Learned]]]:
+        """Each group with its autoscaler as it should be, and how much is known of whom.
+
+        What an autoscaler of the cluster has published stays.
+        """
+        self._knowledge.publications.refresh()
+        for group in self._sight.groups:
+            name = group.autoscaler.identity
+            learned = self._knowledge.publications.recommendation(name).containers
+            published = group.autoscaler.recommendation or ()
+            known = {each.container_name for each in published}
+            told = (*published, *(each for each in learned if each.container_name not in known))
+            yield group, replace(group.autoscaler, recommendation=told), self._learned(name)
+
+    def _learned(self, name: AutoscalerName) -> dict[str, Learned]:
+        learner = self._knowledge.usage.links.learners[name]
+        aggregates = self._knowledge.usage.aggregates
+        found = {}
+        for container in sorted(learner.container_names):
+            rows = np.array(learner.rows(container), np.int64)
+            count = int(aggregates.ints("count")[rows].sum())
+            first = aggregates.floats("first")[rows].min()
+            last = aggregates.floats("last")[rows].max()
+            span = timedelta(seconds=max(float(last - first), 0.0)) if count else timedelta(0)
+            found[container] = Learned(count, span)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Autoscalers of which each can be read."""
+
+    autoscalers: Sequence[Autoscaler]
+    unreadable: tuple[Unreadable, ...] = ()
+
+    def __iter__(self) -> Iterator[Autoscaler]:
+        return iter(self.autoscalers)
+
+
+@dataclass(frozen=True, slots=True)
+class _ShadowOwners:
+    """Owners for which the workloads of shadows are as these have to see them."""
+
+    owners: Owners
+    shadowed: Mapping[WorkloadName, Workload]
+
+    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
+        if isinstance(owned, Workload) and owned.name in self.shadowed:
+            return owned.name
+        return await self.owners.topmost(owned)
+
+    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
+        return self.shadowed.get(name) or await self.owners.workload(name, api_version)
+
+    def known(self, name: WorkloadName) -> Workload | None:
+        return self.shadowed.get(name) or self.owners.known(name)
+
+    async def look_up(self, lookup: Lookup) -> None:
+        await self.owners.look_up(lookup)
+
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
+        if isinstance(owned, Workload) and owned.name in self.shadowed:
+            return PeekedOwner(owned.name)
+        return self.owners.peek(owned)
+
+    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
+        shadowed = self.shadowed.get(name)
+        if shadowed is not None:
+            return PeekedWorkload(shadowed)
+        return self.owners.peek_workload(name, api_version)

@@ -1,0 +1,282 @@
+"""Loading: the autoscalers that are ours with their targets, and the pods that feed them.
+
+Both are level-based: the whole of a store is looked through, and only what changed is work. An
+autoscaler that cannot be read is still there, one that names another recommender now may come
+back, and a target that is gone for a moment loses nothing. A deleted autoscaler is forgotten when
+its checkpoints are: they hold samples that are also in memory, and would be counted twice if the
+autoscaler came back and restored them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.wire.lists import Unreadable
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Owners
+from trimtab.core.histogram.oom_floors import highest_need
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.nodes import Node, largest_allocatable
+from trimtab.core.model.pods import Container, ContainerKind, Pod, PodPhase, WorkloadName
+from trimtab.core.model.resources import Resource
+from trimtab.core.model.selectors import Selector
+from trimtab.core.recommendation import targets
+from trimtab.core.recommendation.conditions import Unsupported, UnsupportedReason
+from trimtab.core.usage.checkpoint_extras import settle_expected
+from trimtab.core.usage.checkpoint_rotation import Turn, find_orphans
+from trimtab.core.usage.containers import PodName
+from trimtab.recommender.checkpoints import owner_of
+from trimtab.recommender.oom_observer import PodKey
+from trimtab.recommender.reports import Problem, ResourceSource, Step, TickReport
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.state import Knowledge, Subject
+
+_ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+class Autoscalers(Protocol):
+    """Whatever shows autoscalers."""
+
+    def __iter__(self) -> Iterator[Autoscaler]:
+        """All that there are."""
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Those that are there but cannot be read."""
+
+
+class AutoscalerLoader:
+    """Keeps the subjects in step with the store of autoscalers."""
+
+    def __init__(
+        self,
+        autoscalers: Autoscalers,
+        owners: Owners,
+        settings: RecommenderSettings,
+        *,
+        checkpoints: Iterable[Checkpoint] = (),
+    ) -> None:
+        self._autoscalers = autoscalers
+        self._owners = owners
+        self._settings = settings
+        self._checkpoints = checkpoints
+
+    async def load(self, knowledge: Knowledge, now: datetime) -> TickReport:
+        """Learn for every autoscaler that is ours, or was."""
+        existing, problems = set(), []
+        for autoscaler in self._autoscalers:
+            name = autoscaler.identity
+            existing.add(name)
+            is_ours = self._settings.serves(autoscaler)
+            subject = knowledge.subjects.get(name)
+            if subject is None and not is_ours:
+                continue
+            verdict, problem = await self._judge(autoscaler)
+            problems += [] if problem is None else [problem]
+            if subject is None:
+                subject = _meet(knowledge, autoscaler, verdict, now)
+            else:
+                _renew(knowledge, subject, autoscaler, verdict)
+            subject.is_ours = is_ours
+        _forget_deleted(knowledge, existing, self._autoscalers.unreadable, self._checkpoints)
+        return TickReport(autoscalers=len(knowledge.served), problems=tuple(problems))
+
+    async def _judge(self, autoscaler: Autoscaler) -> tuple[Selector | Unsupported, Problem | None]:
+        try:
+            return await self._find_selector(autoscaler), None
+        except ClusterError as error:
+            unchecked = Unsupported(UnsupportedReason.TARGET_UNCHECKED, str(error))
+            return unchecked, Problem(Step.LOAD_AUTOSCALERS, _text(autoscaler.identity), error)
+
+    async def _find_selector(self, autoscaler: Autoscaler) -> Selector | Unsupported:
+        target, topmost, workload = autoscaler.target, None, None
+        if target is not None:
+            name = WorkloadName(autoscaler.namespace, target.kind, target.name)
+            workload = await self._owners.workload(name, target.api_version)
+        if workload is not None:
+            topmost = await self._owners.topmost(workload)
+        return targets.select_pods(
+            autoscaler, workload, topmost, selectors_enabled=self._settings.gates.pod_selector
+        )
+
+
+def load_pods(
+    knowledge: Knowledge, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+) -> TickReport:
+    """Track the pods that there are; those that are gone leave once their kills are counted."""
+    view, given = knowledge.pods, list(pods)
+    reads: Counter[ResourceSource] = Counter()
+    # Nothing is compared but addresses where the records are the same.
+    if given != view.given or knowledge.selection_changed or view.leaving:
+        view.given = given
+        reads = _load_changed(knowledge, given, settings, now)
+    knowledge.oom_watch.forget(knowledge.oom_watch.gone(view.present), now)
+    settle_expected(knowledge.usage)
+    leaving = sum((name.namespace, name.name) in view.tracked for name in view.leaving)
+    return TickReport(pods=len(view.tracked) - leaving, resource_reads=reads)
+
+
+def load_nodes(knowledge: Knowledge, nodes: Iterable[Node], settings: RecommenderSettings) -> None:
+    """Know what the largest node has to give; without nodes in sight only the settings say."""
+    most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
+    # A node that says it has nothing has not said anything yet.
+    if told := largest_allocatable(nodes).get(Resource.MEMORY, 0):
+        most = min(most, highest_need(told, margin))
+    knowledge.oom_ceiling_bytes = most
+
+
+def delete_removed_pods(knowledge: Knowledge) -> None:
+    """Stop tracking the pods that are gone; what they taught stays."""
+    view = knowledge.pods
+    # In a fixed order: rows that become free are used again, and their order is that of sums.
+    for name in sorted(view.leaving, key=lambda name: (name.namespace, name.name)):
+        knowledge.usage.forget(name)
+        pod = view.tracked.pop((name.namespace, name.name), None)
+        for container in () if pod is None else pod.containers:
+            knowledge.pods.counted_kills.pop((name.namespace, name.name, container.name), None)
+    view.ended -= view.leaving
+    view.leaving = set()
+
+
+def track(knowledge: Knowledge, pod: Pod, now: datetime) -> None:
+    """Let a pod feed the aggregates of its labels."""
+    name = PodName(pod.namespace, pod.name)
+    names = [container.name for container in pod.containers]
+    knowledge.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
+    requests = {each.name: each.current.requests or {} for each in pod.containers}
+    knowledge.usage.note_requests(name, requests)
+
+
+def is_wanted(knowledge: Knowledge, pod: Pod) -> bool:
+    """Whether any autoscaler is for the pod."""
+    labels = tuple(sorted(pod.labels.items()))
+    return knowledge.usage.links.has_learner(pod.namespace, labels)
+
+
+def _load_changed(
+    knowledge: Knowledge, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+) -> Counter[ResourceSource]:
+    view = knowledge.pods
+    ours = {name for name in {pod.namespace for pod in pods} if settings.covers(name)}
+    present = view.present = {
+        (pod.namespace, pod.name): pod
+        for pod in pods
+        if pod.phase is not PodPhase.PENDING and pod.namespace in ours
+    }
+    reads: Counter[ResourceSource] = Counter()
+    for key, pod in present.items():
+        if view.tracked.get(key) is not pod:
+            reads.update(map(_source_of, pod.containers))
+            _load_pod(knowledge, key, pod, now, is_thrifty=settings.memory_saver)
+    view.leaving |= {PodName(*key) for key in view.tracked.keys() - present.keys()}
+    view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
+    knowledge.selection_changed = False
+    return reads
+
+
+def _load_pod(
+    knowledge: Knowledge, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
+) -> None:
+    view = knowledge.pods
+    # What is tracked stays so: its autoscaler may be out of sight for a moment only.
+    if is_thrifty and key not in view.tracked:
+        if view.unmatched.get(key) is pod and not knowledge.selection_changed:
+            return
+        if not is_wanted(knowledge, pod):
+            view.unmatched[key] = pod
+            return
+        view.unmatched.pop(key, None)
+    knowledge.oom_watch.look(pod)
+    track(knowledge, pod, now)
+    view.tracked[key] = pod
+    name = PodName(*key)
+    view.leaving.discard(name)
+    if pod.phase in _ENDED:
+        view.ended.add(name)
+    else:
+        view.ended.discard(name)
+
+
+def _source_of(container: Container) -> ResourceSource:
+    is_sidecar = container.kind is ContainerKind.SIDECAR
+    if container.status is None:
+        return ResourceSource.SIDECAR_SPEC if is_sidecar else ResourceSource.SPEC
+    return ResourceSource.SIDECAR_STATUS if is_sidecar else ResourceSource.STATUS
+
+
+def _meet(
+    knowledge: Knowledge, autoscaler: Autoscaler, verdict: Selector | Unsupported, now: datetime
+) -> Subject:
+    learned = _without_status(autoscaler)
+    subject = Subject(autoscaler, learned, verdict, turn=Turn(now))
+    knowledge.subjects[autoscaler.identity] = subject
+    knowledge.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
+    knowledge.selection_changed = True
+    return subject
+
+
+def _renew(
+    knowledge: Knowledge,
+    subject: Subject,
+    autoscaler: Autoscaler,
+    verdict: Selector | Unsupported,
+) -> None:
+    is_same_object = subject.autoscaler is autoscaler
+    if is_same_object and subject.verdict == verdict:
+        return
+    if not is_same_object:
+        learned = _without_status(autoscaler)
+        subject.learned = subject.learned if learned == subject.learned else learned
+        subject.autoscaler = autoscaler
+    subject.verdict = verdict
+    known = knowledge.usage.links.learners[autoscaler.identity]
+    selector = targets.selector_to_learn_by(verdict, known.last_selector)
+    if selector is not None and known.last_selector not in (None, selector):
+        subject.is_about_others = True
+    knowledge.selection_changed |= selector != known.selector
+    knowledge.usage.learn(subject.learned, selector)
+
+
+def _forget_deleted(
+    knowledge: Knowledge,
+    existing: set[AutoscalerName],
+    unreadable: Sequence[Unreadable],
+    checkpoints: Iterable[Checkpoint],
+) -> None:
+    hidden = {AutoscalerName(one.namespace, one.name) for one in unreadable}
+    for name in knowledge.subjects.keys() - existing:
+        # Nobody writes to what cannot be read, but what was learned of it stays.
+        knowledge.subjects[name].is_ours = False
+    deleted = find_orphans(knowledge.subjects, existing, hidden)
+    kept = {owner_of(each) for each in checkpoints} if deleted else set()
+    for name in sorted(deleted & kept):
+        _retire(knowledge, knowledge.subjects[name])
+    for name in deleted - kept:
+        del knowledge.subjects[name]
+        knowledge.usage.unlearn(name)
+
+
+def _retire(knowledge: Knowledge, subject: Subject) -> None:
+    """Keep what a deleted autoscaler has learned, but none of its policies."""
+    if not subject.learned.policies:
+        return
+    subject.learned = replace(subject.learned, policies=())
+    selector = knowledge.usage.links.learners[subject.name].selector
+    knowledge.usage.learn(subject.learned, selector)
+
+
+def _without_status(autoscaler: Autoscaler) -> Autoscaler:
+    return replace(
+        autoscaler,
+        resource_version="",
+        recommendation=None,
+        conditions=(),
+        observed_generation=None,
+    )
+
+
+def _text(name: AutoscalerName) -> str:
+    return f"{name.namespace}/{name.name}"

@@ -1,0 +1,254 @@
+"""History: what was used before we came, read beside the ticks and learned namespace by namespace.
+
+A namespace is read part by part, the oldest first; a part that cannot be read is tried again after
+a while, and what was read before it is not read again. Until a namespace has been read its
+autoscalers say so, and nothing that they recommend falls for want of it (F14).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from typing import Final
+
+from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
+from trimtab.cluster.ports import Clock, HistorySource
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.history import Replay
+from trimtab.core.usage.history_samples import PodTrace, Shard, halve, plan_shards, restore_pods
+from trimtab.recommender.reports import Problem, Step, TickReport
+from trimtab.recommender.settings import HistorySettings
+from trimtab.recommender.state import Knowledge
+
+_logger: Final = logging.getLogger(__name__)
+
+_MOST_MOMENTS: Final = 10_000
+"""Prometheus refuses queries for more than 11 000 moments."""
+_DEAD_PER_LIVE: Final = 2
+"""So many containers are guessed to have been there for each one that runs."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A namespace that is being read."""
+
+    knowledge: Knowledge
+    namespace: str
+    names: tuple[AutoscalerName, ...]
+    shards: deque[Shard]
+    """The parts that are still to be read, in their order."""
+    replay: Replay | None = None
+    """What was read so far; None before the pods of the past are known."""
+    problem: str = ""
+    """What went wrong the last time."""
+
+
+@dataclass(slots=True)
+class HistoryKeeper:
+    """Reads history for autoscalers that are new, a few namespaces at a time."""
+
+    source: HistorySource
+    clock: Clock
+    settings: HistorySettings
+    _readings: dict[str, _Reading] = field(default_factory=dict, init=False)
+    """By namespace, those that are not done."""
+    _queue: asyncio.Queue[_Reading] = field(default_factory=asyncio.Queue, init=False)
+    """Those among them at which nobody works now; there is one at most for each namespace."""
+    _settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set once nothing is to be read, or something could not be."""
+    _news: TickReport = field(default_factory=TickReport, init=False)
+    """What has happened since it was last told."""
+    _has_waited: bool = field(default=False, init=False)
+
+    async def run(self) -> None:
+        """Read what is asked for until cancelled; what was begun can be gone on with later."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.settings.workers):
+                group.create_task(self._work())
+
+    def forget(self) -> None:
+        """Read nothing of what was asked for so far."""
+        self._readings.clear()
+        self._queue = asyncio.Queue()
+
+    async def load(self, knowledge: Knowledge) -> TickReport:
+        """Ask for the history of autoscalers that are new, and tell what came of earlier questions.
+
+        The first time it is waited for, but not for long: so a process that starts makes its first
+        recommendations with it, if it can be had at all.
+        """
+        self._ask(knowledge)
+        if self._readings and not self._has_waited:
+            await self._wait()
+        self._has_waited = True
+        self._mark(knowledge)
+        news, self._news = self._news, TickReport()
+        return news
+
+    def _ask(self, knowledge: Knowledge) -> None:
+        outstanding: dict[str, list[AutoscalerName]] = {}
+        for name in _outstanding(knowledge):
+            outstanding.setdefault(name.namespace, []).append(name)
+        for namespace, names in outstanding.items():
+            if namespace not in self._readings:
+                shards = deque(self._plan(knowledge, namespace))
+                reading = _Reading(knowledge, namespace, tuple(names), shards)
+                self._readings[namespace] = reading
+                self._queue.put_nowait(reading)
+
+    def _plan(self, knowledge: Knowledge, namespace: str) -> Iterator[Shard]:
+        usage = knowledge.usage
+        live = int(usage.aggregates.ints("feeders")[usage.links.rows_in(namespace)].sum())
+        moments = self.settings.most_samples // (1 + _DEAD_PER_LIVE * live)
+        return plan_shards(
+            namespace,
+            end=self.clock.now(),
+            length=self.settings.length,
+            step=self.settings.resolution,
+            most_moments=min(max(moments, 1), _MOST_MOMENTS),
+        )
+
+    async def _wait(self) -> None:
+        self._settled.clear()
+        try:
+            async with asyncio.timeout(self.settings.patience.total_seconds()):
+                await self._settled.wait()
+        except TimeoutError:
+            return
+
+    def _mark(self, knowledge: Knowledge) -> None:
+        """Let every autoscaler know whether it has all of its history."""
+        outstanding = set(_outstanding(knowledge))
+        for name, subject in knowledge.subjects.items():
+            reading = self._readings.get(name.namespace)
+            subject.fetches_history = name in outstanding
+            if name not in outstanding:
+                subject.history_problem, subject.history_missed_at = "", None
+                continue
+            subject.history_problem = "" if reading is None else reading.problem
+            subject.history_missed_at = subject.history_missed_at or self.clock.now()
+
+    async def _work(self) -> None:
+        failures = 0
+        while True:
+            reading = await self._queue.get()
+            try:
+                failures = failures + 1 if await self._fails(reading) else 0
+                if failures:
+                    await self.clock.sleep(self.settings.delay(failures))
+            finally:
+                if self._is_wanted(reading):
+                    self._queue.put_nowait(reading)
+
+    async def _fails(self, reading: _Reading) -> bool:
+        """Whether something could not be read."""
+        try:
+            await self._read(reading)
+        except ClusterError as error:
+            self._note_failure(reading, error)
+            return True
+        except Exception as error:
+            # Whatever it is, recommendations can be made without history.
+            _logger.exception("history failed")
+            self._note_failure(reading, error)
+            return True
+        return False
+
+    def _is_wanted(self, reading: _Reading) -> bool:
+        return self._readings.get(reading.namespace) is reading
+
+    async def _read(self, reading: _Reading) -> None:
+        if reading.replay is None and reading.shards:
+            reading.replay = await self._begin(reading)
+        while reading.shards:
+            await self._read_part(reading)
+        if self._is_wanted(reading):
+            self._finish(reading)
+
+    async def _begin(self, reading: _Reading) -> Replay:
+        whole = Shard(
+            reading.namespace,
+            reading.shards[0].begin,
+            reading.shards[-1].end,
+            reading.shards[0].step,
+        )
+        traces = await self._fetch_pods(whole)
+        usage, served = reading.knowledge.usage, reading.knowledge.served
+        names = [name for name in reading.names if name in served]
+        pods = restore_pods(traces, _known_names(reading.knowledge, reading.namespace, names))
+        return Replay(usage, reading.namespace, names, pods)
+
+    async def _fetch_pods(self, shard: Shard) -> list[PodTrace]:
+        """What is known of past pods; of shorter and shorter times if that is too much at once."""
+        try:
+            return list(await self.source.fetch_pods(shard))
+        except TooMuchHistoryError:
+            halves = halve(shard)
+            if not halves:
+                raise
+        return [trace for half in halves for trace in await self._fetch_pods(half)]
+
+    async def _read_part(self, reading: _Reading) -> None:
+        shard, replay = reading.shards[0], reading.replay
+        assert replay is not None
+        try:
+            cpu = await self.source.fetch_usage(Resource.CPU, shard)
+            memory = await self.source.fetch_usage(Resource.MEMORY, shard)
+        except TooMuchHistoryError:
+            halves = halve(shard)
+            if not halves:
+                raise
+            reading.shards.popleft()
+            reading.shards.extendleft(reversed(halves))
+            return
+        if not self._is_wanted(reading):
+            reading.shards.clear()
+            return
+        now = self.clock.now()
+        self._news += TickReport(
+            past_cpu=replay.add(Resource.CPU, cpu, now),
+            past_memory=replay.add(Resource.MEMORY, memory, now),
+        )
+        reading.shards.popleft()
+
+    def _finish(self, reading: _Reading) -> None:
+        subjects, learners = reading.knowledge.subjects, reading.knowledge.usage.links.learners
+        assert reading.replay is not None
+        for name in reading.replay.finish(self.clock.now()):
+            if name in subjects:
+                subjects[name].history_of = learners[name].selector
+        del self._readings[reading.namespace]
+        self._news += TickReport(histories=1)
+        if not self._readings:
+            self._settled.set()
+
+    def _note_failure(self, reading: _Reading, error: Exception) -> None:
+        reading.problem = str(error)
+        problem = Problem(Step.LOAD_HISTORY, reading.namespace, error)
+        if self._is_wanted(reading):
+            self._news += TickReport(problems=(problem,))
+        self._settled.set()
+
+
+def _outstanding(knowledge: Knowledge) -> Iterator[AutoscalerName]:
+    """The autoscalers that are ours and have pods whose history they do not know."""
+    learners = knowledge.usage.links.learners
+    for name, subject in knowledge.served.items():
+        selector = learners[name].selector
+        if selector is not None and subject.history_of != selector:
+            yield name
+
+
+def _known_names(
+    knowledge: Knowledge, namespace: str, autoscalers: Iterable[AutoscalerName]
+) -> Iterator[str]:
+    """The names of labels that selectors and pods of a namespace use."""
+    usage = knowledge.usage
+    for name in autoscalers:
+        selector = usage.links.learners[name].selector
+        yield from () if selector is None else (one.key for one in selector.requirements)
+    for row in usage.links.rows_in(namespace):
+        yield from (key for key, _ in usage.aggregates.key(row).labels)

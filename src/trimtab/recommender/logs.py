@@ -1,0 +1,93 @@
+"""What the recommender tells of its ticks: an event for each decision, and one for the tick."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from trimtab.api.wire.quantities import encode_amounts
+from trimtab.core.recommendation.status_changes import Status, stored_status
+from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
+from trimtab.recommender.state import Knowledge, Written
+
+MOST_PROBLEMS: Final = 20
+"""So much of what went wrong is told of each step of a tick; the rest is alike, and is counted."""
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+def tell(turnout: Turnout, knowledge: Knowledge) -> None:
+    """Log what a tick has done, decision by decision."""
+    if turnout.report is None:
+        # The loop itself has told that, with a trace.
+        return
+    if not turnout.report.spans:
+        _logger.debug("waiting for the first lists")
+        return
+    for subject in knowledge.subjects.values():
+        if subject.written is not None and subject.written.at >= turnout.at:
+            _tell_of_status(subject.written)
+    _tell_of_problems(turnout.report.problems)
+    _tell_of_tick(turnout.report)
+
+
+def tell_of_saving(report: TickReport) -> None:
+    """Log what was saved before the end."""
+    for problem in report.problems:
+        _logger.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
+    unsaved = report.checkpoints_left + len(report.problems)
+    if unsaved:
+        _logger.warning("checkpoints unsaved", unsaved=unsaved)
+    _logger.info("checkpoints saved", written=report.checkpoints_written, unsaved=unsaved)
+
+
+def tell_of_history(namespaces: int, conventions: Mapping[str, str]) -> None:
+    """Log that history was read, and how containers and pods are told there."""
+    _logger.info("history read", namespaces=namespaces, **conventions)
+
+
+def _tell_of_problems(problems: Sequence[Problem]) -> None:
+    seen: Counter[Step] = Counter()
+    for problem in problems:
+        seen[problem.step] += 1
+        if seen[problem.step] <= MOST_PROBLEMS:
+            _logger.warning(
+                "step incomplete", step=problem.step, about=problem.about, error=str(problem.error)
+            )
+    for step, count in seen.items():
+        if count > MOST_PROBLEMS:
+            _logger.warning("step incomplete", step=step, left_out=count - MOST_PROBLEMS)
+
+
+def _tell_of_status(written: Written) -> None:
+    autoscaler = f"{written.over.namespace}/{written.over.name}"
+    targets = _targets(written.status)
+    if targets == _targets(stored_status(written.over)):
+        _logger.debug("status published", autoscaler=autoscaler)
+    else:
+        _logger.info("recommendation published", autoscaler=autoscaler, targets=targets)
+
+
+def _targets(status: Status) -> dict[str, dict[str, str]]:
+    return {one.container_name: encode_amounts(one.target) for one in status.recommendation}
+
+
+def _tell_of_tick(report: TickReport) -> None:
+    _logger.info(
+        "tick done",
+        autoscalers=report.autoscalers,
+        pods=report.pods,
+        cpu_samples=report.cpu.accepted,
+        memory_samples=report.memory.accepted,
+        oom_kills=report.oom_kills.accepted,
+        past_samples=report.past_cpu.accepted + report.past_memory.accepted,
+        published=report.published,
+        held_back=report.held_back,
+        restored=report.restored,
+        checkpoints_written=report.checkpoints_written,
+        checkpoints_refused=report.checkpoints_refused,
+        checkpoints_left=report.checkpoints_left,
+        checkpoints_deleted=report.checkpoints_deleted,
+        seconds=round(sum(span.total_seconds() for _, span in report.spans), 3),
+    )

@@ -1,0 +1,70 @@
+"""How the numbers of an autoscaler came about: the page that a recommender shows of it."""
+
+from collections.abc import Iterator, Mapping
+
+from trimtab.api.explain.recommendation import NumbersPage, Origin, show_numbers
+from trimtab.api.wire.codec import encode
+from trimtab.core.explain.recommendation import ContainerWorking, explain_containers, with_kept
+from trimtab.core.model.autoscalers import AutoscalerName
+from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.recommendation.relearning import keep_up
+from trimtab.recommender.publish import list_kept
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.state import Knowledge, Subject
+
+
+def explain(
+    knowledge: Knowledge, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
+) -> NumbersPage | None:
+    """How the numbers of an autoscaler come about at a moment; None if it is not known."""
+    subject = knowledge.subjects.get(name)
+    if subject is None:
+        return None
+    workings = explain_containers(knowledge.usage, name, settings.recommendations)
+    kept = list_kept(knowledge, subject, settings, origin.at)
+    if kept:
+        most = settings.recommendations.max_allowed
+        said = keep_up(_recommendation(workings), subject.autoscaler, kept, most)
+        workings = with_kept(workings, said.containers, kept)
+    told = Origin(
+        origin.source,
+        origin.at,
+        origin.saved_at,
+        has_default_settings=origin.has_default_settings,
+        remarks=(*origin.remarks, *_remarks(subject, settings)),
+    )
+    return show_numbers(subject.autoscaler, workings, settings.recommendations, told)
+
+
+def show_page(
+    knowledge: Knowledge, settings: RecommenderSettings, query: Mapping[str, str], origin: Origin
+) -> bytes:
+    """The numbers of the autoscaler of `?namespace=` and `?autoscaler=`, as JSON; else `null`."""
+    name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
+    return encode(explain(knowledge, name, settings, origin))
+
+
+def _recommendation(workings: tuple[ContainerWorking, ...]) -> Recommendation:
+    told = [each.recommendation() for each in workings]
+    return Recommendation(tuple(each for each in told if each is not None))
+
+
+def _remarks(subject: Subject, settings: RecommenderSettings) -> Iterator[str]:
+    """What else bears on what is published."""
+    if not subject.is_ours:
+        others = ", ".join(subject.autoscaler.recommenders) or "default"
+        yield f"published by another recommender: {others}"
+    if subject.autoscaler.selector is not None:
+        yield "of the target's pods only those count that the autoscaler's selector matches"
+    if subject.unsupported is not None:
+        wrong = subject.unsupported
+        yield f"what was published before stays: {wrong.reason} {wrong.detail}".rstrip()
+    if subject.history_missed_at is not None:
+        yield "history from elsewhere is outstanding: nothing falls below what was said"
+    if subject.is_ours:
+        publishing = settings.publishing
+        yield (
+            f"a bound is published once it has moved by {100 * publishing.bound_move_fraction:.3g}"
+            f" % past a request, or by {100 * publishing.far_move_fraction:.3g} %,"
+            f" or after {int(publishing.patience.total_seconds() // 60)} min; a target at once"
+        )

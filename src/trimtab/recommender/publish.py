@@ -1,0 +1,274 @@
+"""Publishing: what each autoscaler should say, written where that matters."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from trimtab.cluster.ports import Cluster
+from trimtab.core.model import matching
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.hpa import Claim, HpaConflict, Scaling, find_claims, scaling_among
+from trimtab.core.model.matching import Conflict, ObservedAutoscaler
+from trimtab.core.model.pods import WorkloadName
+from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.selectors import Selector
+from trimtab.core.recommendation.conditions import Findings, renew_conditions
+from trimtab.core.recommendation.relearning import has_learned_enough, keep_up
+from trimtab.core.recommendation.status_changes import (
+    Change,
+    Status,
+    find_change,
+    list_due,
+    list_ripe,
+    passes_request,
+    stored_status,
+)
+from trimtab.core.usage.checkpoint_rotation import fair_share
+from trimtab.core.usage.retention import find_stale
+from trimtab.recommender.reports import Step, TickReport
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.state import Knowledge, Subject, Written
+from trimtab.recommender.writes import Writers
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A status that is to be written."""
+
+    subject: Subject
+    status: Status
+    change: Change
+
+
+async def publish(
+    knowledge: Knowledge,
+    cluster: Cluster,
+    writers: Writers,
+    settings: RecommenderSettings,
+    now: datetime,
+) -> TickReport:
+    """Write every status that changed in a way that matters, those that wait longest first."""
+    held_back = _recommend(knowledge, settings, now)
+    drafts, waiting = _draft(knowledge, settings, _find_scaling(cluster, settings), now)
+    held_back |= waiting
+    drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.tried_at))
+
+    async def write(draft: _Draft) -> None:
+        autoscaler, status = draft.subject.autoscaler, draft.status
+        # Whatever comes of it: who is refused must not be the first in line for ever.
+        draft.subject.tried_at = now
+        await cluster.publish_status(autoscaler, status.recommendation, status.conditions)
+        draft.subject.written = Written(status, autoscaler, now)
+
+    named = [(_text(draft.subject.autoscaler), draft) for draft in drafts]
+    written, problems = await writers.write(Step.PUBLISH, named, write)
+    held_back -= {draft.subject.name for draft in drafts}
+    return TickReport(published=len(written), held_back=len(held_back), problems=tuple(problems))
+
+
+def _recommend(
+    knowledge: Knowledge, settings: RecommenderSettings, now: datetime
+) -> set[AutoscalerName]:
+    """Those whose bounds crept and are not told yet; all others know their recommendations."""
+    publications, subjects = knowledge.publications, knowledge.subjects
+    publishing = settings.publishing
+    changed = publications.refresh(publishing)
+    creeping = {name for name in publications.creeping if subjects[name].is_ours}
+    drifting = creeping & publications.drifting
+    ripe = [
+        name
+        for names, patience in (
+            (creeping - drifting, publishing.patience),
+            (drifting, publishing.drift_patience),
+        )
+        for name in list_ripe(
+            {name: subjects[name].tried_at for name in names},
+            now,
+            patience,
+            _share(knowledge, settings, patience),
+        )
+    ]
+    changed |= {name: publications.tell(name) for name in ripe}
+    for name, recommendation in changed.items():
+        subjects[name].recommendation = recommendation
+    return creeping - set(ripe)
+
+
+def _share(knowledge: Knowledge, settings: RecommenderSettings, patience: timedelta) -> int:
+    """Return the maximum number of moves that wait so long and are published per tick."""
+    return fair_share(len(knowledge.subjects), rotation=patience, tick=settings.interval)
+
+
+def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
+    """Who scales what horizontally; None if nobody does, or nobody wants to know."""
+    horizontals = () if settings.hpa_conflict is HpaConflict.IGNORE else tuple(cluster.horizontals)
+    return scaling_among(horizontals, cluster.owners.known) if horizontals else None
+
+
+def _claims(
+    autoscaler: Autoscaler, recommendation: Recommendation, scaling: Scaling | None
+) -> tuple[Claim, ...]:
+    target = autoscaler.target
+    if target is None or scaling is None:
+        return ()
+    name = WorkloadName(autoscaler.namespace, target.kind, target.name)
+    return find_claims(autoscaler, recommendation.containers, scaling.of(name))
+
+
+def _draft(
+    knowledge: Knowledge,
+    settings: RecommenderSettings,
+    scaling: Scaling | None,
+    now: datetime,
+) -> tuple[list[_Draft], set[AutoscalerName]]:
+    """The statuses to write, and whose differ too little for that."""
+    stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
+    conflicts = _find_conflicts(knowledge)
+    found: dict[AutoscalerName, _Draft] = {}
+    for name, subject in knowledge.subjects.items():
+        if not subject.is_ours:
+            continue
+        recommendation = _recommended(knowledge, subject, settings, now)
+        findings = Findings(
+            recommendation,
+            matches_pods=knowledge.usage.has_pods(name),
+            unsupported=subject.unsupported,
+            conflicts=conflicts.get(name, ()),
+            fetches_history=subject.fetches_history,
+            history_problem=subject.history_problem,
+            stale_containers=stale.get(name, ()),
+            claims=_claims(subject.autoscaler, recommendation, scaling),
+            holds_claimed=settings.hpa_conflict is HpaConflict.HOLD,
+        )
+        if subject.settled == (findings, subject.autoscaler):
+            continue
+        status, change = _decide(knowledge, subject, findings, settings, now)
+        if change is Change.NONE:
+            subject.settled = (findings, subject.autoscaler)
+        else:
+            found[name] = _Draft(subject, status, change)
+    changes = {name: (draft.change, draft.subject.tried_at) for name, draft in found.items()}
+    patience = settings.publishing.patience
+    due = list_due(changes, now, patience, _share(knowledge, settings, patience))
+    # In the order of the autoscalers: a simulated run of one seed must be the same each time.
+    drafts = [draft for name, draft in found.items() if name in due]
+    return drafts, found.keys() - due
+
+
+def _decide(
+    knowledge: Knowledge,
+    subject: Subject,
+    findings: Findings,
+    settings: RecommenderSettings,
+    now: datetime,
+) -> tuple[Status, Change]:
+    autoscaler = subject.autoscaler
+    wanted = Status(
+        findings.recommendation.containers,
+        renew_conditions(autoscaler, findings, now),
+        autoscaler.generation or None,
+    )
+    stored = stored_status(autoscaler)
+    if subject.written is not None and subject.written.over is autoscaler:
+        # The store does not show yet what we wrote.
+        stored = subject.written.status
+    change = find_change(stored, wanted, settings.publishing)
+    if change is Change.MOVED:
+        spans = knowledge.publications.request_spans(subject.name)
+        change = Change.BOUND if passes_request(stored, wanted, spans) else change
+    return wanted, change
+
+
+def _recommended(
+    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings, now: datetime
+) -> Recommendation:
+    """What an autoscaler should say; what it says already where there is nothing better.
+
+    Without a target, or without anything known, an answer from before is the best there is, but
+    for containers that its pods no longer have.
+    """
+    known, said = subject.recommendation, subject.autoscaler.recommendation
+    if said and subject.unsupported is not None:
+        return Recommendation(said, known.without_samples)
+    if said and not known.containers:
+        live = knowledge.usage.live_containers(subject.name)
+        remaining = tuple(one for one in said if not live or one.container_name in live)
+        return Recommendation(remaining, known.without_samples)
+    if subject.relearning:
+        _end_relearning(knowledge, subject, settings)
+    most = settings.recommendations.max_allowed
+    kept = list_kept(knowledge, subject, settings, now)
+    return keep_up(known, subject.autoscaler, kept, most)
+
+
+def list_kept(
+    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings, now: datetime
+) -> frozenset[str]:
+    """Containers of which for now nothing falls below what was said."""
+    kept = subject.relearning | _awaited(subject, settings, now)
+    if kept and (live := knowledge.usage.live_containers(subject.name)):
+        return kept & live
+    return kept
+
+
+def _awaited(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:
+    """Containers whose history may explain more than we know: all, while it is outstanding (F14).
+
+    Once so much was learned without it that this can be believed, it is not waited for any longer.
+    """
+    since = subject.history_missed_at
+    enough = settings.recommendations.cpu.confidence_interval
+    if since is None or now - since >= enough:
+        return frozenset()
+    return frozenset(one.container_name for one in subject.autoscaler.recommendation or ())
+
+
+def _end_relearning(knowledge: Knowledge, subject: Subject, settings: RecommenderSettings) -> None:
+    enough = settings.recommendations.cpu.confidence_interval
+    name = subject.autoscaler.identity
+    subject.relearning = frozenset(
+        container
+        for container in subject.relearning
+        if not has_learned_enough(knowledge.usage, (name, container), enough)
+    )
+
+
+def _find_conflicts(knowledge: Knowledge) -> Mapping[AutoscalerName, Sequence[Conflict]]:
+    """Autoscalers of one target that learn from the same running pods, by each of the two."""
+    observed = [
+        ObservedAutoscaler(subject.learned, subject.verdict)
+        for subject in knowledge.subjects.values()
+        if subject.is_ours and isinstance(subject.verdict, Selector)
+    ]
+    targets = {
+        (each.autoscaler.namespace, target.kind, target.name)
+        for each in observed
+        if (target := each.autoscaler.target) is not None
+    }
+    if len(targets) == len(observed):
+        # Hardly ever do two share one.
+        return {}
+    found: dict[AutoscalerName, list[Conflict]] = {}
+    for siblings in matching.index_by_workload(observed).values():
+        for conflict in _conflicts_among(knowledge, siblings) if len(siblings) > 1 else ():
+            found.setdefault(conflict.stronger, []).append(conflict)
+            found.setdefault(conflict.weaker, []).append(conflict)
+    return found
+
+
+def _conflicts_among(
+    knowledge: Knowledge, siblings: Sequence[ObservedAutoscaler]
+) -> Iterable[Conflict]:
+    links = knowledge.usage.links
+    feeders = knowledge.usage.aggregates.ints("feeders")
+    rows = [set(links.linked_rows(one.autoscaler.identity)) for one in siblings]
+    matches = [
+        [one for one, linked in zip(siblings, rows, strict=True) if row in linked]
+        for row in sorted(set().union(*rows))
+        if feeders[row]
+    ]
+    return matching.find_conflicts(matches, matching.acts_on_running_pods)
+
+
+def _text(autoscaler: Autoscaler) -> str:
+    return f"{autoscaler.namespace}/{autoscaler.name}"

@@ -1,0 +1,199 @@
+"""The role keeper: look at all leases, find out whose the roles are, write what differs.
+
+A tick looks at everything and reacts to no event, so whatever was missed is made up for by the next
+one. Before a group is touched its lease is read from the server itself, and before a pod gets the
+role the server is asked who else wears it: views may be old, and no two pods may lead.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.codec import DecodeError
+from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError
+from trimtab.cluster.ports import NO_TRACES, Clock, RoleCluster, Tracer
+from trimtab.core import roles
+from trimtab.core.model.pods import Pod
+from trimtab.core.roles import Post, RolePlan, Tenure
+from trimtab.roles.reports import (
+    Blind,
+    Broken,
+    Change,
+    Changed,
+    Failed,
+    Outdated,
+    Planned,
+    Tell,
+    tell_nobody,
+)
+from trimtab.roles.settings import RolesSettings
+from trimtab.roles.state import Memory
+
+_logger: Final = logging.getLogger(__name__)
+
+
+def _always() -> bool:
+    return True
+
+
+class RoleKeeper:
+    """Keeps the label of a role on the pods that hold leases, and on no others."""
+
+    def __init__(
+        self,
+        cluster: RoleCluster,
+        *,
+        settings: RolesSettings,
+        clock: Clock,
+        elapsed: Callable[[], timedelta],
+        may_act: Callable[[], bool] = _always,
+        tell: Tell = tell_nobody,
+        tracer: Tracer = NO_TRACES,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._elapsed = elapsed
+        self._may_act = may_act
+        self._tell = tell
+        self._tracer = tracer
+        self._memory = Memory(settings.role, settings.pace)
+        self._pods = cluster.pods.index(_owner_uid)
+        self.plans: Sequence[RolePlan] = ()
+        """What the last tick found out."""
+
+    async def run(self) -> None:
+        """Tick at once and at every interval, for ever."""
+        self._memory.begin_anew()
+        while True:
+            await self._guard()
+            await self._clock.sleep(self._settings.interval)
+
+    async def tick(self) -> None:
+        """Find out whose the roles are, and change what is to be changed."""
+        age = self._cluster.age()
+        if age is None or age > self._settings.max_view_age:
+            self._tell(Blind())
+            return
+        self.plans = self._plan()
+        self._tell(Planned(self.plans))
+        if not self._settings.paused:
+            await self._carry_out([plan for plan in self.plans if not plan.is_idle])
+
+    async def _guard(self) -> None:
+        try:
+            with self._tracer.span("tick"):
+                await self.tick()
+        except Exception as error:
+            # One odd object must not stop all the others for ever.
+            _logger.exception("tick failed")
+            self._tell(Broken(error))
+
+    def _plan(self) -> list[RolePlan]:
+        posts = [post for post in self._posts() if not self._is_in_doubt(post)]
+        self._look_at_leases(posts)
+        return [self._plan_one(post) for post in posts]
+
+    def _posts(self) -> Iterable[Post]:
+        ignored = self._settings.ignored_namespaces
+        posts = roles.list_posts(self._cluster.workloads(), self._settings.leases)
+        return [post for post in posts if post.workload.namespace not in ignored]
+
+    def _is_in_doubt(self, post: Post) -> bool:
+        """Whether there is a lease that says something which nobody understands."""
+        place = post.workload.namespace, post.lease
+        return any((each.namespace, each.name) == place for each in self._cluster.leases.unreadable)
+
+    def _look_at_leases(self, posts: Sequence[Post]) -> None:
+        before, memory = self._memory.sightings, self._memory
+        memory.forget_others(post.workload for post in posts)
+        now, wall_time = self._elapsed(), self._clock.now()
+        memory.sightings = {
+            post.workload: roles.sight(
+                before.get(post.workload), tenure, now=now, wall_time=wall_time
+            )
+            for post in posts
+            if (tenure := self._seen(post)) is not None
+        }
+
+    def _seen(self, post: Post) -> Tenure | None:
+        return _tenure(self._cluster.leases.find(post.workload.namespace, post.lease))
+
+    def _plan_one(self, post: Post) -> RolePlan:
+        now, settings = self._clock.now(), self._settings
+        seen = [pod for owner in sorted(post.owners) for pod in self._pods.under(owner)]
+        pods = self._memory.as_written(seen, now)
+        sighting = self._memory.sightings.get(post.workload)
+        found = roles.find_holder(sighting, pods, self._elapsed())
+        pace = self._memory.pace(post.workload, now)
+        may_give = roles.can_give(pace, settings.pace)
+        return roles.plan_role(post, settings.role, pods, found, may_give=may_give)
+
+    async def _carry_out(self, plans: Sequence[RolePlan]) -> None:
+        slots = asyncio.Semaphore(self._settings.concurrency)
+
+        async def change(plan: RolePlan) -> None:
+            async with slots:
+                try:
+                    await self._change(plan)
+                except (ClusterError, DecodeError) as error:
+                    self._tell(Failed(plan, error))
+
+        async with asyncio.TaskGroup() as group:
+            for plan in plans:
+                group.create_task(change(plan))
+
+    async def _change(self, plan: RolePlan) -> None:
+        if not await self._still_stands(plan):
+            self._tell(Outdated(plan))
+            return
+        for pod in plan.takes:
+            # It may be gone, or have lost the label already; who has it is asked below.
+            with suppress(ConflictError, NotFoundError):
+                await self._take(plan, pod)
+        if plan.gives_to is not None:
+            for pod in await self._others(plan, plan.gives_to):
+                await self._take(plan, pod)
+            await self._give(plan, plan.gives_to)
+
+    async def _still_stands(self, plan: RolePlan) -> bool:
+        post = plan.post
+        sighting = self._memory.sightings.get(post.workload)
+        live = _tenure(await self._cluster.fetch_lease(post.workload.namespace, post.lease))
+        seen = None if sighting is None else sighting.tenure
+        return roles.still_stands(plan.standing, seen, live)
+
+    async def _others(self, plan: RolePlan, pod: Pod) -> list[Pod]:
+        """Who else of the group wears the role, whatever the view shows."""
+        role = self._settings.role
+        found = await self._cluster.list_labelled(pod.namespace, role.label, role.value)
+        return [each for each in found if plan.post.employs(each) and each.uid != pod.uid]
+
+    async def _take(self, plan: RolePlan, pod: Pod) -> None:
+        if self._may_act():
+            await self._cluster.patch_pod(pod, self._settings.role.take())
+            self._note(plan, pod, Change.TAKE)
+
+    async def _give(self, plan: RolePlan, pod: Pod) -> None:
+        if self._may_act():
+            await self._cluster.patch_pod(pod, self._settings.role.give(pod))
+            self._note(plan, pod, Change.GIVE)
+
+    def _note(self, plan: RolePlan, pod: Pod, change: Change) -> None:
+        is_worn = change is Change.GIVE
+        self._memory.write(plan.post.workload, pod, self._clock.now(), is_worn=is_worn)
+        self._tell(Changed(plan, pod, change))
+
+
+def _owner_uid(pod: Pod) -> str:
+    return "" if pod.owner is None else pod.owner.uid
+
+
+def _tenure(lease: Lease | None) -> Tenure | None:
+    if lease is None:
+        return None
+    return Tenure(lease.holder, lease.duration, lease.renewed_at)

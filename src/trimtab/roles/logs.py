@@ -1,0 +1,61 @@
+"""What the role keeper's log says: an event for each change, and for each workload that differs."""
+
+from typing import Final, assert_never
+
+import structlog
+
+from trimtab.core.model.pods import Pod, WorkloadName
+from trimtab.core.roles import RolePlan, Standing
+from trimtab.roles.reports import Blind, Broken, Changed, Failed, News, Outdated, Planned
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+class Narrator:
+    """Logs the news; of how workloads stand only what is not as it was."""
+
+    def __init__(self) -> None:
+        self._told: dict[WorkloadName, tuple[Standing, str | None]] = {}
+
+    def tell(self, news: News) -> None:
+        """Log the news."""
+        match news:
+            case Planned(plans):
+                for plan in plans:
+                    self._tell_of_standing(plan)
+                self._told = {plan.post.workload: _standing(plan) for plan in plans}
+            case Changed(plan, pod, change):
+                _logger.info("role changed", change=change.value, pod=_name(pod), **_about(plan))
+            case Outdated(plan):
+                _logger.debug("lease not as seen", **_about(plan))
+            case Failed(plan, error):
+                _logger.warning("role not changed", **_about(plan), error=str(error))
+            case Blind():
+                _logger.debug("nothing done: the view of the cluster is old or not complete")
+            case Broken():
+                # Of a tick that failed the loop itself has told, with a trace.
+                pass
+            case _:
+                assert_never(news)
+
+    def _tell_of_standing(self, plan: RolePlan) -> None:
+        if self._told.get(plan.post.workload) != _standing(plan):
+            holder = None if plan.holder is None else plan.holder.name
+            _logger.info("role stands otherwise", holder=holder, **_about(plan))
+
+
+def _standing(plan: RolePlan) -> tuple[Standing, str | None]:
+    return plan.standing, None if plan.holder is None else plan.holder.uid
+
+
+def _about(plan: RolePlan) -> dict[str, str]:
+    post = plan.post
+    return {
+        "workload": "/".join(post.workload),
+        "lease": post.lease,
+        "standing": plan.standing.value,
+    }
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"

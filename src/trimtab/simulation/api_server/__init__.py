@@ -1,0 +1,1 @@
+"""The simulated API server."""

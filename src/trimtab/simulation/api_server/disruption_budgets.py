@@ -1,0 +1,111 @@
+"""PodDisruptionBudgets: whether one more pod may be evicted now.
+
+The arithmetic is that of the real disruption controller and of the eviction API, whose memory of
+pods that it is about to delete is kept too: an eviction that fails after it was granted costs the
+budget for two minutes.
+"""
+
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Final
+
+from trimtab.core.model.pods import Pod, PodPhase
+from trimtab.core.model.records import dataclass
+from trimtab.simulation.api_server.requests import over_budget, refuse
+from trimtab.simulation.world.objects import ENDED, DisruptionBudget, WorkloadObject
+from trimtab.simulation.world.world import World
+
+DISRUPTED_FOR: Final = timedelta(minutes=2)
+"""So long a pod whose eviction was granted is taken to go any moment."""
+_UNSCALED_KINDS: Final = frozenset({"CronJob", "DaemonSet", "Job"})
+"""Kinds that do not say how many pods they should have, as far as budgets ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a budget stands now."""
+
+    expected: int
+    healthy: int
+    needed: int
+
+    @property
+    def allowed(self) -> int:
+        """How many healthy pods may go."""
+        return max(0, self.healthy - self.needed) if self.expected > 0 else 0
+
+
+class DisruptionBudgets:
+    """All budgets of a cluster, and the evictions that they have granted."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._granted: dict[str, datetime] = {}
+        """Until when, by uid of the pod."""
+
+    def grant(self, request: str, pod: Pod) -> None:
+        """Let the budget of a pod bear its eviction; raise if it cannot now."""
+        if self.check(request, pod):
+            self._granted[pod.uid] = self._world.now() + DISRUPTED_FOR
+
+    def check(self, request: str, pod: Pod) -> bool:
+        """Whether an eviction of the pod costs its budget anything; raise if it cannot be borne."""
+        budgets = [budget for budget in self._world.budgets if _protects(budget, pod)]
+        if not budgets or _is_beyond_protection(pod):
+            return False
+        if len(budgets) > 1:
+            message = "This pod has more than one PodDisruptionBudget."
+            raise refuse(request, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        standing = self.standing(budgets[0])
+        if standing is None:
+            raise over_budget(request, budgets[0].name)
+        if pod.ready_since is None and standing.healthy >= standing.needed > 0:
+            # It is down already, and the others do without it.
+            return False
+        if standing.allowed == 0:
+            raise over_budget(request, budgets[0].name)
+        return True
+
+    def standing(self, budget: DisruptionBudget) -> Standing | None:
+        """How a budget stands; None if it cannot be told, which allows nothing."""
+        pods = self._world.pods_by_namespace.under(budget.namespace)
+        protected = [pod for pod in pods if _protects(budget, pod)]
+        healthy = sum(map(self._is_healthy, protected))
+        if budget.min_available is not None:
+            return Standing(len(protected), healthy, budget.min_available)
+        expected = self._expected(protected)
+        if expected is None:
+            return None
+        return Standing(expected, healthy, max(0, expected - (budget.max_unavailable or 0)))
+
+    def _is_healthy(self, pod: Pod) -> bool:
+        if pod.is_deleting or pod.ready_since is None:
+            return False
+        until = self._granted.get(pod.uid)
+        return until is None or until <= self._world.now()
+
+    def _expected(self, protected: list[Pod]) -> int | None:
+        """How many pods there should be, by those who own them; None if one does not say."""
+        scales: dict[str, int] = {}
+        for pod in protected:
+            if pod.owner is None:
+                continue
+            owner = self._scaled_owner(pod)
+            if owner is None or owner.kind in _UNSCALED_KINDS or owner.replicas is None:
+                return None
+            scales[owner.uid] = owner.replicas
+        return sum(scales.values())
+
+    def _scaled_owner(self, pod: Pod) -> WorkloadObject | None:
+        owner = self._world.find_owner(pod.namespace, pod.owner)
+        if owner is None or owner.owner is None or owner.owner.kind != "Deployment":
+            return owner
+        return self._world.find_owner(owner.namespace, owner.owner)
+
+
+def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
+    return budget.namespace == pod.namespace and budget.selector.matches(pod.labels)
+
+
+def _is_beyond_protection(pod: Pod) -> bool:
+    return pod.is_deleting or pod.phase in (*ENDED, PodPhase.PENDING)

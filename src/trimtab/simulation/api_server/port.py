@@ -1,0 +1,454 @@
+"""The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
+
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from itertools import chain
+from typing import Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
+
+from trimtab.api.kinds.autoscalers import encode_conditions_patch, encode_status_patch
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.events import Event
+from trimtab.api.kinds.evictions import MemoryEviction
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire.lists import Unreadable
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.live.missing_permissions import MissingRights
+from trimtab.cluster.live.owners import WatchedOwners
+from trimtab.cluster.live.scales import (
+    ABSENT_LIFE,
+    FAILURE_LIFE,
+    SCALE_LIFE,
+    Missing,
+    Remembered,
+    Unknown,
+)
+from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store, SummedStore
+from trimtab.cluster.watch.store import Reader
+from trimtab.core.model.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
+from trimtab.core.model.hpa import Horizontal
+from trimtab.core.model.json_patch import Patch
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.nodes import Node
+from trimtab.core.model.pods import Pod, WorkloadName
+from trimtab.core.model.workloads import Namespace, Workload
+from trimtab.core.sizing.node_capacity import DAEMON_SET
+from trimtab.core.sizing.quotas import Quota
+from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.quotas import count_quota
+from trimtab.simulation.api_server.requests import (
+    AUTOSCALERS,
+    CHECKPOINTS,
+    EVENTS,
+    EVICTIONS,
+    HORIZONTALS,
+    LEASES,
+    LIMIT_RANGES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUOTAS,
+    RESIZES,
+    STATUSES,
+    Act,
+    Kind,
+    Request,
+    workloads,
+)
+from trimtab.simulation.api_server.views import View
+from trimtab.simulation.api_server.writes import Serving
+from trimtab.simulation.world.objects import ENDED, HorizontalScaler, WorkloadObject
+from trimtab.simulation.world.tables import Named, Table
+from trimtab.simulation.world.world import WELL_KNOWN, World
+
+P = ParamSpec("P")
+_T = TypeVar("_T")
+RecordT = TypeVar("RecordT", bound=Named)
+_TIMEOUT: Final = timedelta(minutes=5)
+"""Longest time that a request for a scale may take."""
+KnownT_co = TypeVar("KnownT_co", covariant=True)
+
+
+class _KnownWorkloads:
+    """A store of workloads of one kind, as far as deciders know them."""
+
+    def __init__(self, reader: Reader[WorkloadObject], count: Callable[[str], int]) -> None:
+        self._reader = reader
+        self._count = count
+        self._known: dict[tuple[str, str], tuple[WorkloadObject, Workload]] = {}
+
+    def age(self) -> timedelta | None:
+        return self._reader.age()
+
+    async def changes(self) -> AsyncIterator[Workload]:
+        async for each in self._reader.changes():
+            yield each.known
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        return self._reader.unreadable
+
+    def __iter__(self) -> Iterator[Workload]:
+        found = [self.find(each.namespace, each.name) for each in self._reader]
+        return (each for each in found if each is not None)
+
+    def find(self, namespace: str, name: str) -> Workload | None:
+        place = namespace, name
+        found = self._reader.find(namespace, name)
+        if found is None:
+            self._known.pop(place, None)
+            return None
+        known, existing = self._known.get(place), self._count(found.uid)
+        if known is None or known[0] is not found or known[1].existing != existing:
+            known = self._known[place] = found, replace(found.known, existing=existing)
+        return known[1]
+
+
+class _Described(Protocol[KnownT_co]):
+    """An object of which deciders know only a part."""
+
+    @property
+    def known(self) -> KnownT_co: ...
+
+
+class _KnownObjects(Generic[KnownT_co]):
+    """A store of cluster-wide objects, as far as deciders know them."""
+
+    def __init__(self, reader: Store[_Described[KnownT_co]]) -> None:
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[KnownT_co]:
+        return (each.known for each in self._reader)
+
+    def find(self, namespace: str, name: str) -> KnownT_co | None:
+        found = self._reader.find(namespace, name)
+        return None if found is None else found.known
+
+    def age(self) -> timedelta | None:
+        return self._reader.age()
+
+    async def changes(self) -> AsyncIterator[KnownT_co]:
+        async for each in self._reader.changes():
+            yield each.known
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        return self._reader.unreadable
+
+
+class _KnownHorizontals(_KnownObjects[Horizontal]):
+    """A store of horizontal autoscalers, as far as deciders know them."""
+
+    def __init__(self, reader: Reader[HorizontalScaler]) -> None:
+        super().__init__(reader)
+        self._scalers = reader
+
+    def index(self, key: Callable[[Horizontal], Hashable]) -> Index[Horizontal]:
+        return _KnownIndex(self._scalers.index(lambda scaler: key(scaler.known)))
+
+
+class _KnownIndex:
+    """An index of them."""
+
+    def __init__(self, index: Index[HorizontalScaler]) -> None:
+        self._index = index
+
+    def under(self, key: Hashable) -> Sequence[Horizontal]:
+        return [each.known for each in self._index.under(key)]
+
+    def has(self, key: Hashable) -> bool:
+        return self._index.has(key)
+
+
+class _Scales:
+    """Workloads of all other kinds, asked for one by one; answers are believed for a while."""
+
+    def __init__(self, world: World, line: Line) -> None:
+        self._world = world
+        self._line = line
+        self._answers: dict[WorkloadName, Workload | Unknown | None] = {}
+        self._fresh_until: dict[WorkloadName, datetime] = {}
+
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+        del api_version, uid
+        if name not in self._answers:
+            return None
+        is_fresh = self._world.now() < self._fresh_until[name]
+        return Remembered(self._answers[name] or Missing.OBJECT, is_fresh)
+
+    async def workload(
+        self, name: WorkloadName, api_version: str, uid: str = ""
+    ) -> Workload | Unknown | None:
+        del uid
+        now = self._world.now()
+        if name in self._answers and now < self._fresh_until[name]:
+            return self._answers[name]
+        try:
+            answer = await self._ask(name, api_version.partition("/")[0])
+        except ClusterError as error:
+            answer = self._answers.get(name) or Unknown(error)
+            self._fresh_until[name] = now + FAILURE_LIFE
+        else:
+            self._fresh_until[name] = now + (ABSENT_LIFE if answer is None else SCALE_LIFE)
+        self._answers[name] = answer
+        return answer
+
+    async def _ask(self, name: WorkloadName, group: str) -> Workload | Unknown | None:
+        kind = Kind(f"{name.kind.lower()}s/scale", group)
+        request = Request(Act.FETCH_SCALE, kind.right("get", name.namespace), name.name)
+        # As the real client does, which therefore has to run in a task.
+        async with asyncio.timeout(_TIMEOUT.total_seconds()):
+            await self._line.send(request)
+            found = self._world.find_workload(name)
+            await self._line.receive(request)
+        return None if found is None or not found.has_scale else found.known
+
+
+class SimulatedCluster:
+    """The cluster, with all that its line does to requests and watches."""
+
+    pods: SummedStore[Pod]
+    autoscalers: IndexedStore[Autoscaler]
+    checkpoints: Store[Checkpoint]
+    nodes: Store[Node]
+    daemon_sets: Store[Workload]
+    horizontals: IndexedStore[Horizontal]
+    namespaces: Store[Namespace]
+    owners: Owners
+
+    def __init__(self, world: World, serving: Serving, line: Line, *, clock: Clock) -> None:
+        self._world = world
+        self._serving = serving
+        self._line = line
+        self._rights = MissingRights()
+        self._problems: list[Callable[[], tuple[str, ClusterError | None]]] = []
+        self._ages: list[Callable[[], timedelta | None]] = []
+        self._synced: list[Callable[[], Awaitable[None]]] = []
+        self._clock = clock
+        watch = partial(self._watch, clock)
+        self.pods = watch(world.pods, PODS)
+        self.autoscalers = watch(world.autoscalers, AUTOSCALERS)
+        self.checkpoints = watch(world.checkpoints, CHECKPOINTS)
+        self._limit_ranges = watch(world.limit_ranges, LIMIT_RANGES)
+        self._quotas = watch(world.quotas, QUOTAS)
+        self.namespaces = _KnownObjects(watch(world.namespaces, NAMESPACES))
+        self.horizontals = _KnownHorizontals(watch(world.scalers, HORIZONTALS))
+        self._evictions = watch(world.evictions, EVENTS)
+        self._known = {
+            kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)), self._count_pods)
+            for kind in WELL_KNOWN
+        }
+        self.daemon_sets = self._known[DAEMON_SET]
+        self.owners = WatchedOwners(self._known, _Scales(world, line))
+        # Nobody waits for it, so neither its age nor its problems count.
+        nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)
+        self.nodes = _KnownObjects(nodes.reader)
+
+    def _watch(self, clock: Clock, table: Table[RecordT], kind: Kind) -> Reader[RecordT]:
+        view = View(table, self._line, kind, clock=clock, versions=self._world.versions)
+        self._problems.append(lambda: (f"watch {kind.resource}", view.problem))
+        self._ages.append(view.reader.age)
+        self._synced.append(view.reader.synced)
+        return view.reader
+
+    def _count_pods(self, owner_uid: str) -> int:
+        """The pods of an owner that have neither ended nor are about to, as its status says."""
+        found = self._world.pods_by_owner.under(owner_uid)
+        return sum(not pod.is_deleting and pod.phase not in ENDED for pod in found)
+
+    # Seeing
+
+    @cached_property
+    def leases(self) -> Store[Lease]:
+        """All leases; nobody watches them but who asks for it."""
+        return self._watch(self._clock, self._world.leases, LEASES)
+
+    def workloads(self) -> Iterable[Workload]:
+        """All workloads of the well-known kinds."""
+        return chain.from_iterable(self._known.values())
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
+        """The items of all limit ranges of the namespace."""
+        found = self._limit_ranges.in_namespace(namespace)
+        return [item for each in found for item in each.items]
+
+    def quotas(self, namespace: str) -> Sequence[Quota]:
+        """All resource quotas of the namespace, with what is left of them by now."""
+        found = self._quotas.in_namespace(namespace)
+        return [count_quota(self._world, quota) for quota in found]
+
+    async def can_resize(self) -> bool:
+        """Whether pods can be resized in place here."""
+        return True
+
+    async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+        """Containers evicted for want of memory, each once: those known, then as they come."""
+        changes = self._evictions.changes()
+        await self._evictions.synced()
+        told = set()
+        for notice in self._evictions:
+            told.add(notice.name)
+            yield notice.eviction
+        async for notice in changes:
+            if notice.name not in told:
+                told.add(notice.name)
+                yield notice.eviction
+
+    def age(self) -> timedelta | None:
+        """How old the oldest view is; None before everything has been listed once."""
+        oldest = timedelta()
+        for look in self._ages:
+            age = look()
+            if age is None:
+                return None
+            oldest = max(oldest, age)
+        return oldest
+
+    def problems(self) -> Mapping[str, Exception]:
+        """What keeps us from seeing or acting now, by where."""
+        found = [look() for look in self._problems]
+        seeing = {where: problem for where, problem in found if problem is not None}
+        return {**seeing, **self._rights.refusals()}
+
+    async def synced(self) -> None:
+        """Return once every store has had its first list."""
+        for synced in self._synced:
+            await synced()
+
+    # Acting
+
+    async def publish_status(
+        self,
+        autoscaler: Autoscaler,
+        recommendation: Sequence[ContainerRecommendation],
+        conditions: Sequence[Condition],
+    ) -> None:
+        """Write an autoscaler's status, if it differs from what is there."""
+        if _differs(autoscaler, recommendation, conditions):
+            status = autoscaler, tuple(recommendation), tuple(conditions)
+            request = _about_status(autoscaler)
+            await self._ask(request, self._serving.publish_status, *status)
+
+    async def publish_conditions(
+        self, autoscaler: Autoscaler, conditions: Sequence[Condition]
+    ) -> None:
+        """Write all conditions and nothing else; ConflictError if it is not the one seen."""
+        wanted = encode_conditions_patch(autoscaler, conditions)
+        if wanted != encode_conditions_patch(autoscaler, autoscaler.conditions):
+            request = _about_status(autoscaler)
+            await self._ask(
+                request, self._serving.publish_conditions, autoscaler, tuple(conditions)
+            )
+
+    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, making the object if there is none."""
+        place = checkpoint.namespace, checkpoint.written_name
+        verb = "create" if self.checkpoints.find(*place) is None else "patch"
+        right = CHECKPOINTS.right(verb, checkpoint.namespace)
+        request = Request(Act.SAVE_CHECKPOINT, right, checkpoint.written_name)
+        await self._ask(request, self._serving.save_checkpoint, checkpoint)
+
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        """Return True if the autoscaler exists now, as the API server says rather than a store."""
+        request = Request(Act.LIST, AUTOSCALERS.right("list", name.namespace))
+        return await self._ask(request, self._serving.has_autoscaler, name)
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
+        """Delete a checkpoint; one that is gone already is no error."""
+        request = Request(Act.DELETE_CHECKPOINT, CHECKPOINTS.right("delete", namespace), name)
+        await self._ask(request, self._serving.delete_checkpoint, namespace, name, resource_version)
+
+    async def evict(self, pod: Pod) -> None:
+        """Evict the pod, if it is still the one that was seen and its budgets allow it."""
+        request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
+        await self._ask(request, self._serving.evict, pod)
+
+    async def try_eviction(self, pod: Pod) -> None:
+        """Raise whatever `evict` would, and evict nobody."""
+        request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
+        await self._ask(request, self._serving.try_eviction, pod)
+
+    async def resize(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's resources in place, if it still asks for what was seen."""
+        request = Request(Act.RESIZE, RESIZES.right("patch", pod.namespace), pod.name)
+        await self._ask(request, self._serving.resize, pod, patch)
+
+    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's metadata, if it is still the one that was seen."""
+        request = Request(Act.PATCH_POD, PODS.right("patch", pod.namespace), pod.name)
+        await self._ask(request, self._serving.patch_pod, pod, patch)
+
+    async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
+        """The pods with that label, as they are on the server."""
+        request = Request(Act.LIST, PODS.right("list", namespace))
+        return await self._ask(request, self._serving.list_labelled, namespace, label, value)
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+        request = Request(Act.FETCH_LEASE, LEASES.right("get", namespace), name)
+        return await self._ask(request, self._serving.find_lease, namespace, name)
+
+    async def write_lease(self, lease: Lease) -> Lease:
+        """Create the lease or replace the version that it names; ConflictError if another did."""
+        verb = "update" if lease.resource_version else "create"
+        request = Request(Act.WRITE_LEASE, LEASES.right(verb, lease.namespace), lease.name)
+        return await self._ask(request, self._serving.write_lease, lease)
+
+    async def emit(self, event: Event) -> None:
+        """Tell what happened; a failure is nobody's problem."""
+        right = EVENTS.right("create", event.about.namespace)
+        with suppress(ClusterError):
+            await self._ask(Request(Act.EMIT, right, event.about.name), self._serving.emit, event)
+
+    async def _ask(
+        self,
+        request: Request,
+        act: Callable[Concatenate[str, P], _T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> _T:
+        with self._rights.noted(request.act):
+            await self._line.send(request)
+        answer = act(self._line.actor, *args, **kwargs)
+        await self._line.receive(request)
+        return answer
+
+
+def _about_status(autoscaler: Autoscaler) -> Request:
+    right = STATUSES.right("patch", autoscaler.namespace)
+    return Request(Act.PUBLISH_STATUS, right, autoscaler.name)
+
+
+def _differs(
+    autoscaler: Autoscaler,
+    recommendation: Sequence[ContainerRecommendation],
+    conditions: Sequence[Condition],
+) -> bool:
+    """Whether what would be written is not there yet, as coarse as it is written."""
+    wanted = encode_status_patch(
+        recommendation, conditions, observed_generation=autoscaler.generation or None
+    )
+    return wanted != encode_status_patch(
+        autoscaler.recommendation,
+        autoscaler.conditions,
+        observed_generation=autoscaler.observed_generation,
+    )

@@ -1,0 +1,149 @@
+"""Requests: what a component asks of the simulated API server, and the right that it takes."""
+
+from datetime import timedelta
+from enum import StrEnum
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final
+
+from trimtab.api.wire.status_errors import Cause, Status
+from trimtab.cluster import errors
+from trimtab.cluster.errors import ApiError, Right
+from trimtab.core.model.records import dataclass
+
+
+class Act(StrEnum):
+    """A kind of request; the value is what it is called in reports."""
+
+    LIST = "list"
+    WATCH = "watch"
+    FETCH_USAGE = "fetch usage"
+    FETCH_SCALE = "fetch scale"
+    FETCH_LEASE = "fetch lease"
+    WRITE_LEASE = "write lease"
+    PUBLISH_STATUS = "publish status"
+    SAVE_CHECKPOINT = "save checkpoint"
+    DELETE_CHECKPOINT = "delete checkpoint"
+    EVICT = "evict"
+    RESIZE = "resize"
+    PATCH_POD = "patch pod"
+    EMIT = "emit event"
+
+
+VIEWS: Final = frozenset({Act.LIST, Act.WATCH})
+"""The acts that fill a store."""
+
+WRITES: Final = frozenset(
+    {
+        Act.WRITE_LEASE,
+        Act.PUBLISH_STATUS,
+        Act.SAVE_CHECKPOINT,
+        Act.DELETE_CHECKPOINT,
+        Act.EVICT,
+        Act.RESIZE,
+        Act.PATCH_POD,
+        Act.EMIT,
+    }
+)
+"""The acts that change something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of objects, as roles name it."""
+
+    resource: str
+    group: str = ""
+
+    def right(self, verb: str, namespace: str = "") -> Right:
+        """What a role has to allow, in one namespace or in all."""
+        return _right(verb, self.resource, self.group, namespace)
+
+
+# Every request asks for one, and there are few.
+_right: Final = lru_cache(maxsize=4096)(Right)
+
+
+PODS: Final = Kind("pods")
+EVICTIONS: Final = Kind("pods/eviction")
+RESIZES: Final = Kind("pods/resize")
+EVENTS: Final = Kind("events")
+LIMIT_RANGES: Final = Kind("limitranges")
+NODES: Final = Kind("nodes")
+NAMESPACES: Final = Kind("namespaces")
+HORIZONTALS: Final = Kind("horizontalpodautoscalers", "autoscaling")
+QUOTAS: Final = Kind("resourcequotas")
+AUTOSCALERS: Final = Kind("verticalpodautoscalers", "autoscaling.k8s.io")
+STATUSES: Final = Kind("verticalpodautoscalers/status", "autoscaling.k8s.io")
+CHECKPOINTS: Final = Kind("verticalpodautoscalercheckpoints", "autoscaling.k8s.io")
+LEASES: Final = Kind("leases", "coordination.k8s.io")
+USAGE: Final = Kind("pods", "metrics.k8s.io")
+
+_GROUPS: Final = {"CronJob": "batch", "Job": "batch", "ReplicationController": ""}
+
+
+def workloads(kind: str) -> Kind:
+    """The workloads of a well-known kind."""
+    return Kind(f"{kind.lower()}s", _GROUPS.get(kind, "apps"))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request."""
+
+    act: Act
+    right: Right
+    """What it takes."""
+    name: str = ""
+    """The object that it is about, if it is about one."""
+
+    def __str__(self) -> str:
+        return f"{self.act} {self.right.namespace}/{self.name}" if self.name else f"{self.right}"
+
+
+def refuse(request: str, code: HTTPStatus, message: str = "", *causes: Cause) -> ApiError:
+    """The error that a status of the server means."""
+    return errors.refusal(request, Status(code, code.phrase, message or code.phrase, causes))
+
+
+def not_found(request: str) -> ApiError:
+    """There is no such object."""
+    return refuse(request, HTTPStatus.NOT_FOUND)
+
+
+def conflict(request: str, message: str = "the object has been modified") -> ApiError:
+    """The object is not what it was taken for."""
+    return refuse(request, HTTPStatus.CONFLICT, message)
+
+
+def invalid(request: str, field: str, message: str) -> ApiError:
+    """The server does not accept the object; it says which field."""
+    cause = Cause("FieldValueInvalid", message, field)
+    return refuse(request, HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: {message}", cause)
+
+
+def forbidden(request: str, message: str) -> ApiError:
+    """Something, a role or a quota, does not allow it."""
+    return refuse(request, HTTPStatus.FORBIDDEN, message)
+
+
+def lacks_right(request: str, right: Right) -> ApiError:
+    """No role gives the component that right."""
+    return forbidden(
+        request,
+        f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"'
+        + (f' in the namespace "{right.namespace}"' if right.namespace else ""),
+    )
+
+
+def over_budget(request: str, budget: str) -> ApiError:
+    """A PodDisruptionBudget does not allow it now."""
+    cause = Cause("DisruptionBudget", f"The disruption budget {budget} does not allow it.")
+    return refuse(request, HTTPStatus.TOO_MANY_REQUESTS, "", cause)
+
+
+def too_many_requests(request: str, retry_after: timedelta | None = None) -> ApiError:
+    """The server wants the caller to come later."""
+    code = HTTPStatus.TOO_MANY_REQUESTS
+    status = Status(code, code.phrase, "the server is busy", retry_after=retry_after)
+    return errors.refusal(request, status)

@@ -1,0 +1,157 @@
+"""Views: one component's copy of one kind of objects, fed through its line.
+
+What is true in the world arrives a little later, or much later, or only when a lost watch is back:
+then it goes on from where it was, or lists anew if the cluster has forgotten that far back.
+"""
+
+import asyncio
+from collections import deque
+from datetime import timedelta
+from typing import Final, Generic, TypeVar
+
+from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.cluster.errors import ClusterError, UnreachableError
+from trimtab.cluster.ports import Clock
+from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.requests import Act, Kind, Request
+from trimtab.simulation.world.tables import Change, Named, Table, Versions
+
+RecordT = TypeVar("RecordT", bound=Named)
+
+BOOKMARK_INTERVAL: Final = timedelta(minutes=1)
+"""How often a watch confirms that nothing has changed."""
+RETRY_INTERVAL: Final = timedelta(seconds=1)
+"""How often a lost watch is tried again."""
+_RETRY_SECONDS: Final = RETRY_INTERVAL.total_seconds()
+_NOT_CONNECTED: Final = -1
+_MOMENT: Final = 1e-6
+"""Seconds by which a timer may be early."""
+
+
+class View(Generic[RecordT]):
+    """Feeds the store of one component from the table of the world."""
+
+    def __init__(
+        self,
+        table: Table[RecordT],
+        line: Line,
+        kind: Kind,
+        *,
+        clock: Clock,
+        versions: Versions,
+    ) -> None:
+        self._table = table
+        self._line = line
+        self._versions = versions
+        self._loop = asyncio.get_running_loop()
+        self._position = -1
+        self._connection = _NOT_CONNECTED
+        self._writer: Writer[RecordT]
+        self.reader: Reader[RecordT]
+        self._writer, self.reader = open_store(clock)
+        self._list_request = Request(Act.LIST, kind.right(Act.LIST))
+        self._watch_request = Request(Act.WATCH, kind.right(Act.WATCH))
+        self._due: asyncio.TimerHandle | None = None
+        self.problem: ClusterError | None = None
+        """What keeps it from getting newer; None while all is well."""
+        self._underway: deque[tuple[float, int]] = deque()
+        """When the watch tells of which version: changes that it has not told yet."""
+        table.subscribe(self._notice)
+        self._look_at(self._time() + line.latency.total_seconds())
+
+    def _notice(self, change: Change[RecordT]) -> None:
+        if self._line.is_dead:
+            self._table.unsubscribe(self._notice)
+            return
+        arrives = self._time() + self._line.watch_lag.total_seconds()
+        if self._underway:
+            # A watch tells of changes in their order, however slow it was with the first.
+            arrives = max(arrives, self._underway[-1][0])
+        self._underway.append((arrives, change.version))
+        if self._due is None or self._due.when() > arrives:
+            self._look_at(arrives)
+
+    def _time(self) -> float:
+        return self._loop.time()
+
+    def _look_at(self, moment: float) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due = self._loop.call_at(moment, self._look)
+
+    def _look(self) -> None:
+        self._due = None
+        if self._line.is_dead:
+            return
+        if self._is_still_cut() or not self._catch_up():
+            self._due = self._loop.call_at(self._loop.time() + _RETRY_SECONDS, self._look)
+            return
+        bookmark = self._time() + BOOKMARK_INTERVAL.total_seconds()
+        self._look_at(min(bookmark, self._underway[0][0]) if self._underway else bookmark)
+
+    def _is_still_cut(self) -> bool:
+        """Tell whether the watch was refused before, and the line is cut.
+
+        Most looks of a run are these: to work out the same refusal each second is slow.
+        """
+        is_refused = self._connection == _NOT_CONNECTED and self.problem is not None
+        return is_refused and self._line.is_cut and not self._line.is_silent
+
+    def _catch_up(self) -> bool:
+        """Whether the watch has told all that it can tell by now."""
+        line = self._line
+        is_connected = self._connection == line.breaks and not line.is_cut
+        if line.is_silent:
+            if not is_connected:
+                # A watch that is there just hears nothing; one that is not cannot be made.
+                self.problem = UnreachableError(str(self._watch_request), "no answer in time")
+            return False
+        if self._position < self._table.forgotten and not self._list():
+            return False
+        if not is_connected and not self._connect():
+            return False
+        self._read_log()
+        return True
+
+    def _connect(self) -> bool:
+        self._connection = _NOT_CONNECTED
+        self.problem = self._line.refusal(self._watch_request)
+        if self.problem is None:
+            self._connection = self._line.breaks
+            # A new watch begins with all that has happened since.
+            self._underway.clear()
+        return self.problem is None
+
+    def _list(self) -> bool:
+        self.problem = self._line.refusal(self._list_request)
+        if self.problem is not None:
+            return False
+        entries = [
+            Entry(ObjectName(record.namespace, record.name), record) for record in self._table
+        ]
+        self._writer.replace(entries, self._table.unreadable.values())
+        self._position = self._versions.latest
+        self._underway.clear()
+        return True
+
+    def _read_log(self) -> None:
+        self._writer.confirm()
+        told = self._hear()
+        for change in self._table.after(self._position):
+            if change.version > told:
+                break
+            if change.unreadable is not None:
+                self._writer.spoil(change.unreadable)
+            elif change.after is None:
+                self._writer.drop(change.name)
+            else:
+                self._writer.put(Entry(change.name, change.after))
+        self._position = told
+
+    def _hear(self) -> int:
+        """The version up to which the watch has told everything by now."""
+        told = self._position
+        while self._underway and self._underway[0][0] <= self._time() + _MOMENT:
+            told = max(told, self._underway.popleft()[1])
+        return told if self._underway else self._versions.latest

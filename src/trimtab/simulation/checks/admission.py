@@ -1,0 +1,113 @@
+"""Checks that pods are evicted only while somebody gives their successors another size."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+from trimtab.api.kinds.leases import Lease
+from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, ControlledValues, policy_for
+from trimtab.core.model.limits import amount_of
+from trimtab.core.model.matching import acts_on_new_pods, acts_on_running_pods
+from trimtab.core.model.pods import Container, Pod
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.simulation.api_server.json_patch import PatchError, apply_patch
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.hindsight import Hindsight
+from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.world import World
+
+
+class AdmissionAlive(Checker):
+    """No pod is evicted when, for all that the updater can know, admission is away.
+
+    All that it can know is the status lease: renewed within its timeout when it was last read,
+    which is no longer ago than a plan takes to be carried out. Whoever renewed it, the lease says
+    that somebody is there. That a webhook whose lease is fresh does not answer, or that another one
+    undoes its patch, shows in what follows (`Futility`).
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._renewed_at: datetime | None = None
+        world.leases.subscribe(self._note)
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """An eviction though the lease had long run out."""
+        match fact:
+            case PodEvicted(at=at, actor=actor, pod=pod) if self.rules.status_lease is not None:
+                if self._renewed_at is None:
+                    yield f"{actor} evicted {pod.namespace}/{pod.name} without any admission"
+                elif at - self._renewed_at > self._longest(at):
+                    silent = at - self._renewed_at
+                    yield f"{actor} evicted {pod.namespace}/{pod.name}, admission silent {silent}"
+            case _:
+                return
+
+    def _note(self, change: Change[Lease]) -> None:
+        if change.after is not None and change.name == self.rules.status_lease:
+            self._renewed_at = self.world.now()
+
+    def _longest(self, now: datetime) -> timedelta:
+        # Who has just started believes the times in the lease, which come from another clock.
+        skew = self.clock_doubt(now)
+        return self.rules.lease_timeout + self.rules.carried_out_within + skew
+
+
+class RequestBounds(Checker):
+    """No component sets a request below minAllowed or above maxAllowed, but for a boost."""
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """What was set outside the bounds."""
+        match fact:
+            case PodCreated(wanted=wanted, patch=patch) if patch:
+                yield from self._judge(wanted, asked_for(fact), acts_on_new_pods)
+            case PodResized(before=before, after=after):
+                yield from self._judge(before, after, acts_on_running_pods)
+            case _:
+                return
+
+    def _judge(self, before: Pod, after: Pod, acts: Callable[[Autoscaler], bool]) -> Iterator[str]:
+        governors = self.past.governors(before, acts)
+        verdicts = [list(_find_flaws(before, after, governor)) for governor in governors]
+        if verdicts and all(verdicts):
+            yield from verdicts[-1]
+
+
+def asked_for(fact: PodCreated) -> Pod:
+    """What our webhook made of the pod, whatever another one made of that."""
+    try:
+        return apply_patch(fact.wanted, fact.patch)
+    except PatchError:
+        return fact.wanted
+
+
+def _find_flaws(before: Pod, after: Pod, governor: Autoscaler) -> Iterator[str]:
+    # A boost is allowed to exceed the policy, and what it goes back to is the user's own.
+    boosted = {*boosted_containers(before), *boosted_containers(after)}
+    for old, new in zip(before.containers, after.containers, strict=True):
+        policy = policy_for(governor.policies, new.name)
+        for resource in BOTH:
+            is_boost = resource is Resource.CPU and new.name in boosted
+            is_set = amount_of(new.spec.requests, resource) != amount_of(
+                old.spec.requests, resource
+            )
+            if policy is not None and is_set and not is_boost:
+                yield from _outside(policy, after, new, resource)
+
+
+def _outside(
+    policy: ContainerPolicy, pod: Pod, container: Container, resource: Resource
+) -> Iterator[str]:
+    amount = amount_of(container.spec.requests, resource)
+    least = amount_of(policy.min_allowed, resource)
+    most = amount_of(policy.max_allowed, resource)
+    where = f"{pod.namespace}/{pod.name} {container.name}: {resource} of {amount}"
+    if most and amount > most:
+        yield f"{where} is above maxAllowed {most}"
+    # The later rule wins: of contradictory bounds the upper one, then the container's own limit.
+    is_held_down = policy.controlled_values is ControlledValues.REQUESTS_ONLY and (
+        amount == amount_of(container.spec.limits, resource)
+    )
+    if amount < least and not (most and most < least) and not is_held_down:
+        yield f"{where} is below minAllowed {least}"

@@ -1,0 +1,172 @@
+"""Checks the marks of startup boosts: who gets one, how long it stays, and what its end changes."""
+
+from collections.abc import Iterator
+
+from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost, effective_boost
+from trimtab.core.model.limits import amount_of
+from trimtab.core.model.matching import acts_on_new_pods, acts_on_running_pods
+from trimtab.core.model.pods import Container, Pod
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.hindsight import Hindsight
+from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodPatched, PodResized
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.world import World
+
+
+class BoostMarks(Checker):
+    """The mark of a boost stays until the kubelet reports less CPU; no eviction before (D20)."""
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._boosted: dict[str, frozenset[str]] = {}
+        """By uid the containers that have a mark, or had one and still have its CPU."""
+        world.pods.subscribe(self._follow)
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A mark that goes too soon, or a pod that goes with its boost."""
+        match fact:
+            case PodPatched(actor=actor, before=before, after=after):
+                lost = frozenset(boosted_containers(before)) - set(boosted_containers(after))
+                early = [each.name for each in after.containers if _waits(each, lost)]
+                if early:
+                    names = ", ".join(early)
+                    yield f"{actor} unmarked {names} of {_name(after)}, still with its boost"
+            case PodEvicted(actor=actor, pod=pod) if pod.uid in self._boosted:
+                if not self.past.calm.lacks_gate(actor):
+                    yield f"{actor} evicted {_name(pod)}, which still has its boost"
+            case _:
+                return
+
+    def _follow(self, change: Change[Pod]) -> None:
+        before, after = change.before, change.after
+        if before is not None and (after is None or after.uid != before.uid):
+            self._boosted.pop(before.uid, None)
+        if after is None:
+            return
+        marked = frozenset(boosted_containers(after))
+        known = self._boosted.get(after.uid)
+        if known is None and not marked:
+            return
+        waiting = {each.name for each in after.containers if _waits(each, known or marked)}
+        if marked or waiting:
+            self._boosted[after.uid] = marked | waiting
+        else:
+            del self._boosted[after.uid]
+
+
+class BoostEnds(Checker):
+    """The end of a boost changes nothing but CPU of boosted containers."""
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """Anything else that a resize of a boosted pod changes."""
+        if not isinstance(fact, PodResized) or self.past.calm.lacks_gate(fact.actor):
+            return
+        boosted = boosted_containers(fact.before)
+        if boosted:
+            pairs = zip(fact.before.containers, fact.after.containers, strict=True)
+            others = [
+                old.name for old, new in pairs if _keeps(old, boosted) != _keeps(new, boosted)
+            ]
+            if others:
+                names = ", ".join(others)
+                yield f"{fact.actor} ended a boost of {_name(fact.before)} and changed {names}"
+
+
+class BoostGate(Checker):
+    """With its gate off the updater ends no boost, and evicts no pod for its boost (D20).
+
+    Whatever else is wrong with a boosted pod may be changed, like that of any other.
+    """
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A boosted pod that is changed for its boost though the gate is off."""
+        match fact:
+            case PodEvicted(actor=actor, pod=pod) if self._judges(actor, pod):
+                governors = self.past.governors(pod, acts_on_running_pods)
+                if not any(_wants_more_than_an_end(pod, each) for each in governors):
+                    yield f"{actor} evicted {_name(pod)} for its boost, with the gate off"
+            case PodResized(actor=actor, before=before, after=after) if self._judges(actor, before):
+                if _boosts(before, before) != _boosts(before, after):
+                    yield f"{actor} ended a boost of {_name(before)} with the gate off"
+            case _:
+                return
+
+    def _judges(self, actor: str, pod: Pod) -> bool:
+        return self.past.calm.lacks_gate(actor) and bool(boosted_containers(pod))
+
+
+def _boosts(before: Pod, pod: Pod) -> list[tuple[int, int]]:
+    """The CPU of all containers that were boosted."""
+    boosted = boosted_containers(before)
+    return [
+        (amount_of(each.spec.requests, Resource.CPU), amount_of(each.spec.limits, Resource.CPU))
+        for each in pod.containers
+        if each.name in boosted
+    ]
+
+
+def _wants_more_than_an_end(pod: Pod, governor: Autoscaler) -> bool:
+    """Tell whether something other than boosted CPU is off its target."""
+    boosted = boosted_containers(pod)
+    targets = {entry.container_name: entry.target for entry in governor.recommendation or ()}
+    return any(
+        amount_of(each.current.requests, kind) != amount
+        for each in pod.containers
+        for kind, amount in targets.get(each.name, {}).items()
+        if kind is not Resource.CPU or each.name not in boosted
+    )
+
+
+class RealBoosts(Checker):
+    """A boost that adds nothing (factor 1, quantity 0) marks no pod (D7)."""
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A mark that stands for no boost."""
+        if not isinstance(fact, PodCreated):
+            return
+        marked = set(boosted_containers(fact.pod)) - set(boosted_containers(fact.wanted))
+        if not marked:
+            return
+        governors = self.past.governors(fact.pod, acts_on_new_pods)
+        empty = sorted(name for name in marked if governors and not _may_boost(governors, name))
+        if empty:
+            names = ", ".join(empty)
+            yield f"{_name(fact.pod)} came with marks of boosts that add nothing: {names}"
+
+
+def _may_boost(governors: list[Autoscaler], name: str) -> bool:
+    return any(_adds(effective_boost(governor, name)) for governor in governors)
+
+
+def _adds(boost: CpuBoost | None) -> bool:
+    if boost is None:
+        return False
+    if boost.type == BoostType.QUANTITY:
+        return (boost.quantity_millicores or 0) > 0
+    return (boost.factor or 0) > 1
+
+
+def _waits(container: Container, names: frozenset[str]) -> bool:
+    """Tell whether a container of these has more CPU than its spec asks for."""
+    if container.name not in names or container.status is None:
+        return False
+    has = amount_of(container.status.requests, Resource.CPU)
+    return has > amount_of(container.spec.requests, Resource.CPU)
+
+
+def _keeps(container: Container, boosted: tuple[str, ...]) -> tuple[Resources, Resources]:
+    """Requests and limits of the container that the end of a boost may not change."""
+    requests, limits = container.spec.requests or {}, container.spec.limits or {}
+    if container.name not in boosted:
+        return requests, limits
+    return _but_cpu(requests), _but_cpu(limits)
+
+
+def _but_cpu(amounts: Resources) -> Resources:
+    return {kind: amount for kind, amount in amounts.items() if kind is not Resource.CPU}
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"

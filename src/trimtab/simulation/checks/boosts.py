@@ -1,0 +1,132 @@
+"""Checks startup boosts: they are left alone before their time, and none lasts for ever."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.model.autoscalers import Autoscaler, is_paused
+from trimtab.core.model.feature_gates import FeatureGates
+from trimtab.core.model.matching import acts_on_running_pods
+from trimtab.core.model.pods import Pod, PodPhase, ResizeState
+from trimtab.core.sizing.startup_boost import boosted_containers, expired_boosts, finds_no_room
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.hindsight import Hindsight, Timeline
+from trimtab.simulation.world.facts import Fact, PodEvicted, PodRefused, PodResized
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.world import World
+
+_CROWDED_FOR: Final = timedelta(minutes=30)
+"""An owner whose pod was refused tries again ever later."""
+
+
+class Boosts(Checker):
+    """A boosted pod is left alone until a boost of it is over, and none outlives its hard limit.
+
+    The limit is only held against a component that works: nothing broken, and time to act. A pod
+    that finds no node for a minute is better off without its boosts. Boosts also end early in a
+    namespace where a quota has lately refused a pod.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._boosted: dict[str, Timeline[Pod]] = {}
+        self._reported: set[str] = set()
+        self._refused_at: dict[str, datetime] = {}
+        """By namespace when a quota last refused a pod."""
+        world.pods.subscribe(self._follow)
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A boosted pod that was changed before its time."""
+        match fact:
+            case PodEvicted(actor=actor) | PodResized(actor=actor) if self._lacks_gate(actor):
+                # Another rule says what such a one may do.
+                return
+            case PodEvicted(actor=actor, pod=pod) if boosted_containers(pod):
+                yield f"{actor} evicted {pod.namespace}/{pod.name}, which is boosted"
+            case PodRefused(pod=pod, flaw=flaw) if "quota" in flaw:
+                self._refused_at[pod.namespace] = fact.at
+            case PodResized(before=before) if self._is_crowded(before.namespace, fact.at):
+                return
+            case PodResized(actor=actor, before=before, after=after) if boosted_containers(before):
+                early = self._still_boosted(before) & _changed(before, after)
+                if early or not self._expired(before):
+                    yield f"{actor} resized {before.namespace}/{before.name} while it is boosted"
+            case _:
+                return
+
+    def check(self) -> Iterator[str]:
+        """Boosts that should have ended long ago."""
+        since = self.past.calm.since
+        if since is None or not self.past.calm.runs("updater"):
+            return
+        for uid, timeline in self._boosted.items():
+            pod = timeline.seen(self.world.now())[-1]
+            started = pod.started_at or pod.created_at
+            if started is None or uid in self._reported or not self._can_be_ended(pod):
+                continue
+            due = max(started + self.rules.max_boost, since) + self.rules.boost_grace
+            if self.world.now() > due:
+                self._reported.add(uid)
+                yield f"{pod.namespace}/{pod.name} is boosted since {started}"
+
+    def _is_crowded(self, namespace: str, now: datetime) -> bool:
+        refused_at = self._refused_at.get(namespace)
+        return refused_at is not None and now - refused_at < _CROWDED_FOR
+
+    def _lacks_gate(self, actor: str) -> bool:
+        return self.past.calm.lacks_gate(actor)
+
+    def _can_be_ended(self, pod: Pod) -> bool:
+        governors = self.past.governors(pod, acts_on_running_pods)
+        waits = (
+            pod.phase is not PodPhase.RUNNING,
+            pod.is_deleting,
+            pod.resize is ResizeState.IN_PROGRESS,
+            any(container.restarts_on_resize for container in pod.containers),
+            any(map(is_paused, governors)),
+        )
+        return not any(waits)
+
+    def _expired(self, pod: Pod) -> frozenset[str]:
+        """The containers whose boost may seem to be over, by any recent look at the pod."""
+        now = self.world.now()
+        governors: list[Autoscaler | None] = [*self.past.governors(pod, acts_on_running_pods)]
+        timeline = self._boosted.get(pod.uid)
+        looks = [pod] if timeline is None else timeline.seen(now)
+        # Who sees the pod as it is also sees that it has found a node.
+        views = [pod] if self._is_current(now) else looks
+        if any(finds_no_room(view, now + self.clock_doubt(now)) for view in views):
+            return frozenset(boosted_containers(pod))
+        return frozenset(
+            name
+            for look in looks
+            for governor in governors or [None]
+            for name in expired_boosts(
+                look,
+                governor,
+                now + self.clock_doubt(now),
+                gates=FeatureGates(),
+                max_duration=self.rules.max_boost,
+            )
+        )
+
+    def _is_current(self, now: datetime) -> bool:
+        """Tell whether the updater has worked for so long that no view of it is old."""
+        since = self.past.calm.works_since("updater")
+        return since is not None and now - since >= self.rules.staleness
+
+    def _still_boosted(self, pod: Pod) -> frozenset[str]:
+        return frozenset(boosted_containers(pod)) - self._expired(pod)
+
+    def _follow(self, change: Change[Pod]) -> None:
+        before, after = change.before, change.after
+        if after is not None and boosted_containers(after):
+            timeline = self._boosted.setdefault(after.uid, Timeline(self.rules.staleness))
+            timeline.put(self.world.now(), after)
+        elif before is not None:
+            self._boosted.pop(before.uid, None)
+
+
+def _changed(before: Pod, after: Pod) -> frozenset[str]:
+    pairs = zip(before.containers, after.containers, strict=True)
+    return frozenset(new.name for old, new in pairs if old.spec != new.spec)

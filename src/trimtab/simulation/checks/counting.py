@@ -1,0 +1,198 @@
+"""Checks that no sample is counted twice, by what the metrics server told and what is saved of it.
+
+That a sample was left out cannot be seen: it may be one of a pod that the recommender did not know
+yet. Usage from another source than the metrics server would look like too much.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.core.histogram.checkpoint import HistogramCheckpoint
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for
+from trimtab.core.model.limits import amount_of
+from trimtab.core.model.pods import Container, Pod, WorkloadName
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.aggregates import CPU_WEIGHT
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.hindsight import Hindsight
+from trimtab.simulation.world.facts import (
+    CheckpointSaved,
+    ContainerKilled,
+    Fact,
+    PodPressedOut,
+    StatusPublished,
+    UsageTold,
+)
+from trimtab.simulation.world.virtual_time import START
+from trimtab.simulation.world.world import World
+
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the metrics server has told of the containers of one kind."""
+
+    samples: int = 0
+    weight: float = 0.0
+    """Of all CPU samples together, seen from the beginning of simulated time."""
+
+
+class SamplesCountedOnce(Checker):
+    """No checkpoint holds more samples, nor more CPU weight, than the metrics server has told."""
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._told = dict[tuple[WorkloadName, str], _Told]()
+        self._newest: dict[tuple[str, str, str], float] = {}
+        self._given: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """What was counted though nobody told it."""
+        match fact:
+            case UsageTold(usage=usage):
+                self._take_in(usage)
+            case CheckpointSaved(actor=actor, before=before, after=after):
+                for excess in self._find_excess(before, after):
+                    yield f"{actor} saved {after.namespace}/{after.name} with {excess}"
+            case _:
+                return
+
+    def _take_in(self, usage: UsageColumns) -> None:
+        half_life = self.rules.usage.cpu_half_life.total_seconds()
+        begin = START.timestamp()
+        rows = zip(usage.namespaces, usage.pods, usage.containers, usage.times, strict=True)
+        for namespace, pod_name, container, time in rows:
+            place = (namespace, pod_name, container)
+            if time <= self._newest.get(place, 0.0):
+                continue
+            self._newest[place] = time
+            workload = self.past.workload_named(namespace, pod_name)
+            if workload is not None:
+                told = self._told.setdefault((workload, container), _Told())
+                told.samples += 1
+                told.weight += CPU_WEIGHT * math.exp2((time - begin) / half_life)
+
+    def _find_excess(self, before: Checkpoint | None, after: Checkpoint) -> Iterator[str]:
+        half_life = self.rules.usage.cpu_half_life
+        place = (after.namespace, after.name)
+        if place not in self._given:
+            # What was there before anybody looked was told by somebody else.
+            samples = 0 if before is None else before.aggregate.total_samples_count
+            weight = 0.0 if before is None else _weight(before.aggregate.cpu_histogram, half_life)
+            self._given[place] = (samples, weight)
+        target = self.past.target_of(after.namespace, after.autoscaler_name)
+        if target is None:
+            return
+        samples, weight = self._given[place]
+        told = self._told.get((target, after.container_name), _Told())
+        saved = after.aggregate
+        if saved.total_samples_count > samples + told.samples:
+            yield f"{saved.total_samples_count} samples, {samples + told.samples} were told"
+        most = (weight + told.weight) * (1 + _ROUNDING)
+        if _weight(saved.cpu_histogram, half_life) > most:
+            yield "more CPU weight than all samples have"
+
+
+def _weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
+    """What a histogram weighs, seen from the beginning of simulated time."""
+    if histogram.reference_time is None:
+        return 0.0
+    shift: float = (histogram.reference_time - START) / half_life
+    return histogram.total_weight * math.exp2(shift)
+
+
+_BUCKET_GROWTH: Final = 1.05
+"""By so much the end of a bucket may exceed what is in it."""
+_FIRST_BUCKET_BYTES: Final = 10_000_000
+
+
+class KillsCountedOnce(Checker):
+    """No memory target is above what the largest reading or a single OOM kill explains."""
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._used: dict[tuple[WorkloadName, str], int] = {}
+        self._killed_with: dict[tuple[WorkloadName, str], int] = {}
+        self._saved: set[tuple[str, str]] = set()
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A target that nothing explains."""
+        match fact:
+            case UsageTold(usage=usage):
+                self._take_in(usage)
+            case ContainerKilled(pod=pod, container_name=name):
+                self._note_kill(pod, name, _request_of(pod, name))
+            case PodPressedOut(pod=pod, blamed=blamed):
+                for eviction in blamed:
+                    self._note_kill(pod, eviction.container, eviction.memory_bytes)
+            case CheckpointSaved(before=None, after=after):
+                self._saved.add((after.namespace, after.name))
+            case StatusPublished(actor=actor, before=before, after=after):
+                if before.recommendation != after.recommendation:
+                    for entry in after.recommendation or ():
+                        yield from self._judge(actor, after, entry)
+            case _:
+                return
+
+    def _take_in(self, usage: UsageColumns) -> None:
+        rows = zip(usage.namespaces, usage.pods, usage.containers, usage.memory_bytes, strict=True)
+        for namespace, pod_name, container_name, memory in rows:
+            workload = self.past.workload_named(namespace, pod_name)
+            if workload is not None:
+                kind = (workload, container_name)
+                self._used[kind] = max(self._used.get(kind, 0), memory)
+
+    def _note_kill(self, pod: Pod, container_name: str, memory: int) -> None:
+        workload = self.past.workload_named(pod.namespace, pod.name)
+        if workload is not None:
+            kind = (workload, container_name)
+            self._killed_with[kind] = max(self._killed_with.get(kind, 0), memory)
+
+    def _judge(
+        self, actor: str, autoscaler: Autoscaler, entry: ContainerRecommendation
+    ) -> Iterator[str]:
+        target = amount_of(entry.uncapped_target or entry.target, Resource.MEMORY)
+        workload = self.past.target_of(autoscaler.namespace, autoscaler.name)
+        if workload is None or self._has_older_history(autoscaler, entry):
+            return
+        most = self._most((workload, entry.container_name), autoscaler)
+        if target > most:
+            where = f"{autoscaler.namespace}/{autoscaler.name} {entry.container_name}"
+            yield f"{actor} published {target} bytes for {where}; nothing explains over {most}"
+
+    def _has_older_history(self, autoscaler: Autoscaler, entry: ContainerRecommendation) -> bool:
+        """Whether a checkpoint holds what was learned before anybody looked."""
+        place = (autoscaler.namespace, f"{autoscaler.name}-{entry.container_name}")
+        return place not in self._saved and self.world.checkpoints.find(*place) is not None
+
+    def _most(self, kind: tuple[WorkloadName, str], autoscaler: Autoscaler) -> int:
+        used = self._used.get(kind, 0)
+        needed = float(used)
+        if kind in self._killed_with:
+            had = max(self._killed_with[kind], used)
+            policy, usage = policy_for(autoscaler.policies, kind[1]), self.rules.usage
+            own_ratio = None if policy is None else policy.oom_bump_up_ratio
+            own_bytes = None if policy is None else policy.oom_min_bump_up_bytes
+            by_ratio = had * max(own_ratio or 0.0, usage.oom_bump_up_ratio)
+            by_bytes = had + max(own_bytes or 0, usage.oom_min_bump_up_bytes)
+            needed = max(by_ratio, by_bytes)
+        estimate = (needed * _BUCKET_GROWTH + _FIRST_BUCKET_BYTES) * (1 + self.rules.safety_margin)
+        return max(int(estimate), RecommendationSettings().memory.pod_floor)
+
+
+def _request_of(pod: Pod, container_name: str) -> int:
+    """The most that a container may seem to have asked for when it was killed."""
+    found = [container for container in pod.containers if container.name == container_name]
+    return max(map(_largest_request, found), default=0)
+
+
+def _largest_request(container: Container) -> int:
+    asked = (container.spec.requests, container.current.requests)
+    return max(amount_of(amounts, Resource.MEMORY) for amounts in asked)

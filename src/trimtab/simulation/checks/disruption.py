@@ -1,0 +1,282 @@
+"""Checks that components leave enough pods of every owner alone.
+
+The budget is the updater's own, by its arithmetic (`core/guards/disruption_budgets.py`): a share of the pods that
+an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from trimtab.core.guards.disruption_budgets import ReplicaGroup, count_groups, owner_of
+from trimtab.core.model.matching import acts_on_running_pods
+from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.updates.pod_history import SETTLING_FOR
+from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.hindsight import Hindsight, Timeline
+from trimtab.simulation.faults.calm import sets_clock
+from trimtab.simulation.world.facts import Fact, FaultBegan, FaultEnded, PodEvicted, PodResized
+from trimtab.simulation.world.objects import DisruptionBudget, WorkloadObject
+from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.world import World
+
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_PUT_OFF: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Disruption:
+    """A pod that a component took away, or whose containers it made restart."""
+
+    at: datetime
+    uid: str
+    is_eviction: bool
+
+
+class Disruption(Checker):
+    """Of one owner's pods never are more down by what components did than its budget allows.
+
+    A pod that is evicted is down until a pod that was made later is ready in its place, and one
+    that is made to restart until it is ready again, however long that takes. But a successor that
+    has run for a while and is not ready counts as there: who waited for it could never help it to
+    another size, and where all pods crash for lack of memory each of them is as good as down. The
+    only ready pod of several is never taken away. A group below its minimum of replicas is left
+    alone, and so is a pod without an owner.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._open: dict[WorkloadName, list[_Disruption]] = {}
+        self._groups: dict[WorkloadName, Timeline[ReplicaGroup]] = {}
+        world.pods.subscribe(self._follow)
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A disruption too many."""
+        match fact:
+            case PodEvicted(actor=actor, pod=pod):
+                yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
+            case PodResized(actor=actor, before=before, after=after):
+                if not boosted_containers(before) and restarts(before, after):
+                    yield from self._judge(before, f"{actor} restarted", is_eviction=False)
+            case _:
+                return
+
+    def _judge(self, pod: Pod, what: str, *, is_eviction: bool) -> Iterator[str]:
+        owner = owner_of(pod)
+        if owner is None:
+            yield f"{what} {pod.namespace}/{pod.name}, which nobody owns"
+            return
+        groups = self._timeline(owner).seen(self.world.now())
+        if not self._has_enough_replicas(pod, groups):
+            yield f"{what} {pod.namespace}/{pod.name} of too few replicas"
+        if pod.ready_since is None or pod.is_deleting or self._all_crash(owner):
+            # It is down already, or as good as down.
+            return
+        if groups and all(map(_has_one_ready_of_several, groups)):
+            yield f"{what} {pod.namespace}/{pod.name}, the only ready pod of its owner"
+        most = max((_most(group, self.rules) for group in groups), default=0)
+        down = self._count_open(owner)
+        if down >= most:
+            yield f"{what} {pod.namespace}/{pod.name} with {down} others down, {most} may be"
+        disruption = _Disruption(self.world.now(), pod.uid, is_eviction)
+        self._open.setdefault(owner, []).append(disruption)
+
+    def _all_crash(self, owner: WorkloadName) -> bool:
+        """Tell whether every pod of the owner is down or was lately OOM-killed."""
+        return all(pod.ready_since is None or _was_oom_killed(pod) for pod in self._live(owner))
+
+    def _has_enough_replicas(self, pod: Pod, groups: list[ReplicaGroup]) -> bool:
+        governors = self.past.governors(pod, acts_on_running_pods)
+        own = [each.min_replicas for each in governors] or [None]
+        usual = self.rules.disruption.min_replicas
+        required = min(usual if each is None else each for each in own)
+        return max((group.live for group in groups), default=0) >= required
+
+    def _count_open(self, owner: WorkloadName) -> int:
+        """How many pods are still down; of evicted ones no more than there are pods missing."""
+        still = [each for each in self._open.get(owner, ()) if self._is_down(each)]
+        self._open[owner] = still
+        evicted = sum(each.is_eviction for each in still)
+        return len(still) - evicted + min(evicted, self._count_missing(owner))
+
+    def _count_missing(self, owner: WorkloadName) -> int:
+        there = sum(self._is_there(each) for each in self._live(owner))
+        return max(0, (self._count(owner).configured or 0) - there)
+
+    def _is_there(self, pod: Pod) -> bool:
+        now, made_at = self.world.now(), pod.created_at
+        if pod.ready_since is not None or pod.phase is PodPhase.PENDING or made_at is None:
+            return pod.ready_since is not None
+        return now - made_at > SETTLING_FOR - self.clock_doubt(now)
+
+    def _is_down(self, disruption: _Disruption) -> bool:
+        if disruption.is_eviction:
+            return True
+        found = [pod for pod in self.world.pods if pod.uid == disruption.uid]
+        return bool(found) and found[0].resize not in _PUT_OFF and not _is_as_asked(found[0])
+
+    def _follow(self, change: Change[Pod]) -> None:
+        pod = change.after or change.before
+        owner = None if pod is None else owner_of(pod)
+        if owner is None or _shape(change.before) == _shape(change.after):
+            return
+        self._timeline(owner).put(self.world.now(), self._count(owner))
+        became_ready = change.after is not None and change.after.ready_since is not None
+        was_ready = change.before is not None and change.before.ready_since is not None
+        if became_ready and not was_ready and change.after is not None:
+            self._replace(owner, change.after)
+
+    def _replace(self, owner: WorkloadName, successor: Pod) -> None:
+        """Let a pod that became ready be back, or take the place of the first one that it can."""
+        waiting = self._open.get(owner, [])
+        waiting[:] = [each for each in waiting if each.uid != successor.uid]
+        if waiting and not self._count_missing(owner):
+            # Whoever took whose place, all of them are back.
+            waiting[:] = [each for each in waiting if not each.is_eviction]
+            return
+        made_at = successor.created_at
+        for disruption in waiting:
+            if disruption.is_eviction and made_at is not None and made_at >= disruption.at:
+                waiting.remove(disruption)
+                return
+
+    def _timeline(self, owner: WorkloadName) -> Timeline[ReplicaGroup]:
+        if owner not in self._groups:
+            self._groups[owner] = Timeline(self.rules.staleness)
+            self._groups[owner].put(self.world.now(), self._count(owner))
+        return self._groups[owner]
+
+    def _live(self, owner: WorkloadName) -> list[Pod]:
+        found = self.world.find_workload(owner)
+        pods = [] if found is None else self.world.pods_by_owner.under(found.uid)
+        return [pod for pod in pods if not pod.is_deleting and pod.phase not in _ENDED]
+
+    def _count(self, owner: WorkloadName) -> ReplicaGroup:
+        found = self.world.find_workload(owner)
+        wanted = None if found is None else found.replicas
+        known = {} if wanted is None else {owner: wanted}
+        counted = count_groups(self._live(owner), known)
+        return counted.get(owner, ReplicaGroup(0, 0, wanted))
+
+
+def _most(group: ReplicaGroup, rules: Rules) -> int:
+    """How many pods of a complete group may be down at once."""
+    return max(1, int((group.configured or 0) * rules.disruption.tolerance))
+
+
+def _has_one_ready_of_several(group: ReplicaGroup) -> bool:
+    return group.ready == 1 and (group.configured or 0) > 1
+
+
+def restarts(before: Pod, after: Pod) -> bool:
+    """Return True if a resize changes a resource whose change restarts a container."""
+    return any(
+        (one or {}).get(kind) != (other or {}).get(kind)
+        for old, new in zip(before.containers, after.containers, strict=True)
+        for kind in old.restarts_on_resize
+        for one, other in (
+            (old.spec.requests, new.spec.requests),
+            (old.spec.limits, new.spec.limits),
+        )
+    )
+
+
+def _was_oom_killed(pod: Pod) -> bool:
+    ends = [end for each in pod.containers for end in (each.termination, each.last_termination)]
+    return any(end is not None and end.is_oom_kill for end in ends)
+
+
+def _is_as_asked(pod: Pod) -> bool:
+    """Whether the pod serves, with what it was asked to have."""
+    statuses = [(each.spec.requests, each.status) for each in pod.containers]
+    has_all = all(status is not None and status.requests == asked for asked, status in statuses)
+    return pod.ready_since is not None and pod.resize is None and has_all
+
+
+def _shape(pod: Pod | None) -> tuple[object, ...] | None:
+    """What of a pod matters here."""
+    if pod is None:
+        return None
+    return pod.uid, pod.phase, pod.is_deleting, pod.ready_since is None
+
+
+class PodBudgets(Checker):
+    """No pod is evicted that a PodDisruptionBudget does not let go at that moment."""
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """The budgets that an eviction overdraws."""
+        if not isinstance(fact, PodEvicted):
+            return
+        pod = fact.pod
+        if pod.is_deleting or pod.phase is not PodPhase.RUNNING:
+            return
+        for budget in self.world.budgets:
+            if _covers(budget, pod) and self._allowed(budget) < _needs(pod):
+                yield f"{fact.actor} evicted {pod.namespace}/{pod.name} past {budget.name}"
+
+    def _allowed(self, budget: DisruptionBudget) -> int:
+        """How many healthy pods may go now; less than none if too few are healthy already."""
+        covered = [pod for pod in self.world.pods if _covers(budget, pod)]
+        healthy = sum(pod.ready_since is not None and not pod.is_deleting for pod in covered)
+        if budget.min_available is not None:
+            return healthy - budget.min_available
+        return healthy - (self._expected(covered) - (budget.max_unavailable or 0))
+
+    def _expected(self, covered: list[Pod]) -> int:
+        """How many pods there should be, by the word of those who scale them."""
+        scaled = {
+            owner.uid: owner.replicas or 0
+            for owner in map(self._find_scaled, covered)
+            if owner is not None
+        }
+        return sum(scaled.values())
+
+    def _find_scaled(self, pod: Pod) -> WorkloadObject | None:
+        owner = self.world.find_owner(pod.namespace, pod.owner)
+        above = None if owner is None else self.world.find_owner(owner.namespace, owner.owner)
+        return above if above is not None and above.kind == "Deployment" else owner
+
+
+def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
+    return budget.namespace == pod.namespace and budget.selector.matches(pod.labels)
+
+
+def _needs(pod: Pod) -> int:
+    # To take away one that is not ready costs nothing, as long as enough others are.
+    return 0 if pod.ready_since is None else 1
+
+
+_NEARLY_ONE: Final = 1 - 1e-6
+"""Virtual time is counted in microseconds."""
+
+
+class EvictionRate(Checker):
+    """Never are more pods evicted than the rate and its burst allow, whoever evicts them (D14)."""
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._tokens = float(rules.eviction_burst)
+        self._counted_at: datetime | None = None
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """An eviction that came too early."""
+        match fact:
+            case FaultBegan(fault=fault) | FaultEnded(fault=fault) if sets_clock(fault):
+                # By a clock that jumps ahead enough time has passed.
+                self._tokens = float(self.rules.eviction_burst)
+            case PodEvicted(at=at, actor=actor, pod=pod):
+                self._refill(at)
+                if self._tokens < _NEARLY_ONE:
+                    yield f"{actor} evicted {pod.namespace}/{pod.name} too soon after others"
+                else:
+                    self._tokens -= 1
+            case _:
+                return
+
+    def _refill(self, now: datetime) -> None:
+        passed = 0.0 if self._counted_at is None else (now - self._counted_at).total_seconds()
+        self._counted_at = now
+        refilled = self._tokens + passed * self.rules.eviction_rate
+        self._tokens = min(float(self.rules.eviction_burst), refilled)

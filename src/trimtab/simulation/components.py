@@ -1,0 +1,240 @@
+"""The real components, as copies that run in a simulation: nothing of them is changed for it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from trimtab.admission.admit import Admission
+from trimtab.admission.owner_cache import NotYetError
+from trimtab.admission.server.server import USUAL_LIMITS
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.webhook.status_lease import StatusLease
+from trimtab.api.admission.new_pods import NewPod
+from trimtab.cluster.live.leader_election import ElectionSettings, Elector
+from trimtab.core.changes.change import Thresholds
+from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.json_patch import Add, Patch
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.recommender.controller import Recommender
+from trimtab.recommender.settings import RecommenderSettings
+from trimtab.roles.controller import RoleKeeper
+from trimtab.roles.settings import RolesSettings
+from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.api_server.manifests import encode_manifest
+from trimtab.simulation.processes import Component, Surroundings
+from trimtab.simulation.simulation import Simulation
+from trimtab.updater.controller import Updater
+from trimtab.updater.settings import UpdaterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Which components run, and how they are made for a simulation."""
+
+    names: tuple[str, ...]
+    build: Callable[[Simulation], Mapping[str, Component]]
+
+
+DAY: Final = timedelta(minutes=30)
+"""What the recommender takes for a day: histories age out, and come to rest, within hours."""
+USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
+
+_ANY_NUMBER: Final = 1_000_000
+_USUAL: Final = RecommendationSettings()
+_RECOMMENDER: Final = RecommenderSettings(
+    usage=USAGE,
+    recommendations=replace(
+        _USUAL,
+        cpu=replace(_USUAL.cpu, confidence_interval=DAY),
+        memory=replace(_USUAL.memory, confidence_interval=DAY),
+    ),
+)
+_UPDATER: Final = UpdaterSettings(
+    plan=replace(UpdaterSettings().plan, thresholds=Thresholds(lifetime=4 * DAY))
+)
+_UNGUARDED: Final = UpdaterSettings(
+    plan=replace(
+        _UPDATER.plan,
+        cool_down=timedelta(),
+        max_misses=_ANY_NUMBER,
+        degraded_after=None,
+        max_unproven=None,
+        surge_margin=_ANY_NUMBER,
+        max_boost_duration=None,
+    ),
+    pace=PaceSettings(per_second=0, slow_start=timedelta()),
+    caps_to_nodes=False,
+    hpa_conflict=HpaConflict.IGNORE,
+    max_view_age=timedelta(days=1),
+)
+"""What the original's updater does not have is off; what it has is on."""
+_ADMISSION: Final = AdmissionSettings()
+_FORGETFUL: Final = replace(_RECOMMENDER, usage=replace(USAGE, keeps_oom_ledger=False))
+_ROLES: Final = RolesSettings(interval=timedelta(seconds=5))
+_PROBE: Final = Pod(
+    "kube-system",
+    "trimtab-probe",
+    containers=(Container("probe", spec=Allocation({Resource.CPU: 1})),),
+)
+"""A pod that is never created; whether it would get its size shows whether others do."""
+_PROBE_PATCH: Final[Patch] = (Add("/spec/containers/0/resources/requests/cpu", "2m"),)
+
+
+async def run_recommender(
+    surroundings: Surroundings, settings: RecommenderSettings = _RECOMMENDER
+) -> None:
+    """The recommender, while it leads."""
+    recommender = Recommender(
+        surroundings.cluster,
+        surroundings.usage,
+        settings=settings,
+        clock=surroundings.clock,
+    )
+    elector = _elector(surroundings, "vpa-recommender-lease")
+    await elector.run(recommender.run)
+
+
+async def run_updater(surroundings: Surroundings, settings: UpdaterSettings = _UPDATER) -> None:
+    """The updater, while it leads."""
+    elector = _elector(surroundings, "vpa-updater")
+    updater = Updater(
+        surroundings.cluster,
+        settings=settings,
+        clock=surroundings.clock,
+        may_act=elector.leads,
+    )
+    await elector.run(updater.run)
+
+
+async def run_roles(surroundings: Surroundings) -> None:
+    """The role keeper, while it leads."""
+    elector = _elector(surroundings, "trimtab-roles")
+    keeper = RoleKeeper(
+        surroundings.cluster,
+        settings=_ROLES,
+        clock=surroundings.clock,
+        elapsed=surroundings.clock.elapsed,
+        may_act=elector.leads,
+    )
+    await elector.run(keeper.run)
+
+
+async def run_admission(
+    admitting: Admitting,
+    surroundings: Surroundings,
+    settings: AdmissionSettings = _ADMISSION,
+) -> None:
+    """The admission controller, which any pod that is created passes by."""
+    line, clock = surroundings.line, surroundings.clock
+    admission = Admission(
+        surroundings.cluster, settings, timer=lambda: clock.elapsed().total_seconds()
+    )
+
+    async def webhook(pod: Pod) -> Patch | None:
+        await surroundings.clock.sleep(line.latency)
+        if line.is_dead or line.is_cut or line.is_silent:
+            return None
+        if pod.name == _PROBE.name:
+            return _PROBE_PATCH
+        with suppress(NotYetError):
+            return await _outside_of_tasks(partial(_admit, admission, pod, may_wait=True))
+        await surroundings.clock.sleep(USUAL_LIMITS.patience)
+        return await _outside_of_tasks(partial(_admit, admission, pod))
+
+    async def passes_test() -> bool:
+        is_prepared = admission.prepare()
+        probe = await admitting.try_out(_PROBE)
+        return is_prepared and probe.containers[0].spec.requests == {Resource.CPU: 2}
+
+    lease = StatusLease(
+        surroundings.cluster,
+        settings,
+        holder=line.actor,
+        clock=surroundings.clock,
+        passes_test=passes_test,
+    )
+    await surroundings.cluster.synced()
+    admitting.webhooks.append(webhook)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(admission.run())
+            group.create_task(lease.run())
+    finally:
+        admitting.webhooks.remove(webhook)
+
+
+def _admit(admission: Admission, pod: Pod, *, may_wait: bool = False) -> Patch:
+    if any(container.status is not None for container in pod.containers):
+        # What is read of a manifest with a status is a matter of its decoding.
+        new = NewPod(encode_manifest(pod), pod.namespace)
+        return admission.size(new, may_wait=may_wait).patch
+    return admission.admit(pod, may_wait=may_wait)
+
+
+def _outside_of_tasks(act: Callable[[], Patch]) -> asyncio.Future[Patch]:
+    """Answer as the real server does, in a callback of the loop and in no task."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Patch] = loop.create_future()
+
+    def run() -> None:
+        if answer.cancelled():
+            return
+        try:
+            answer.set_result(act())
+        except Exception as error:  # noqa: BLE001 - the caller gets it, whatever it is.
+            answer.set_exception(error)
+
+    loop.call_soon(run)
+    return answer
+
+
+def _elector(surroundings: Surroundings, lease: str) -> Elector:
+    settings = ElectionSettings(
+        "kube-system",
+        lease,
+        surroundings.line.actor,
+        # The original's spans, times five: renewals would be most of what happens otherwise.
+        lease_duration=timedelta(seconds=75),
+        renew_deadline=timedelta(seconds=50),
+        retry_period=timedelta(seconds=10),
+    )
+    return Elector(
+        surroundings.cluster,
+        settings,
+        clock=surroundings.clock,
+        elapsed=surroundings.clock.elapsed,
+    )
+
+
+def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Stack:
+    def build(simulation: Simulation) -> Mapping[str, Component]:
+        async def update(surroundings: Surroundings) -> None:
+            plan = replace(updater.plan, gates=simulation.gates_of("updater"))
+            await run_updater(surroundings, replace(updater, plan=plan))
+
+        async def admit(surroundings: Surroundings) -> None:
+            settings = replace(_ADMISSION, gates=simulation.gates_of("admission"))
+            await run_admission(simulation.admitting, surroundings, settings)
+
+        return {
+            "recommender": partial(run_recommender, settings=recommender),
+            "updater": update,
+            "admission": admit,
+        }
+
+    return Stack(("recommender", "updater", "admission"), build)
+
+
+REAL: Final = _stack_of(_RECOMMENDER, _UPDATER)
+"""Everything that a user would install."""
+ORIGINAL_RULES: Final = _stack_of(_FORGETFUL, _UNGUARDED)
+"""The same code by the original's rules, as far as settings can say them: without our guards."""

@@ -1,0 +1,1 @@
+"""Simulated controllers of workloads."""

@@ -1,0 +1,87 @@
+"""Deployments: one ReplicaSet per revision, and rollouts from one to the next.
+
+A rollout never lets more pods be missing than the workload allows, and never has more than one pod
+too many. The arithmetic is that of the real controller for numbers (it also knows percentages).
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.controllers.replicas import Upkeep, is_ready, revision_hash, with_labels
+from trimtab.simulation.world.objects import WorkloadObject
+
+HASH_LABEL: Final = "pod-template-hash"
+_SURGE: Final = 1
+_KEPT: Final = 10
+"""So many empty ReplicaSets of older revisions are kept."""
+
+
+async def reconcile_deployment(upkeep: Upkeep, workload: WorkloadObject) -> None:
+    """Bring the ReplicaSets one step nearer to what the workload wants."""
+    sets = sorted(upkeep.world.workloads_owned_by(workload.uid), key=_age)
+    newest = next((each for each in sets if each.revision == workload.revision), None)
+    if newest is None:
+        newest = upkeep.world.add_workload(_replica_set(workload))
+        sets.append(newest)
+    older = [each for each in sets if each is not newest]
+    if not any(each.replicas for each in older):
+        upkeep.store(replace(newest, replicas=workload.replicas))
+        _forget(upkeep, older)
+    elif not _scale_up(upkeep, workload, newest, sets):
+        _scale_down(upkeep, workload, newest, older)
+
+
+def _age(workload: WorkloadObject) -> tuple[int, str]:
+    return workload.revision, workload.name
+
+
+def _replica_set(workload: WorkloadObject) -> WorkloadObject:
+    label = revision_hash(workload)
+    return WorkloadObject(
+        namespace=workload.namespace,
+        kind="ReplicaSet",
+        name=f"{workload.name}-{label}",
+        template=with_labels(workload.template, {HASH_LABEL: label}),
+        selector=Selector((*workload.selector.requirements, equality(HASH_LABEL, label))),
+        owner=workload.reference,
+        replicas=0,
+        revision=workload.revision,
+    )
+
+
+def _scale_up(
+    upkeep: Upkeep, workload: WorkloadObject, newest: WorkloadObject, sets: list[WorkloadObject]
+) -> bool:
+    """Whether the newest set changes now: it takes whatever the surge leaves."""
+    wanted = workload.replicas or 0
+    size = newest.replicas or 0
+    room = wanted + _SURGE - sum(each.replicas or 0 for each in sets)
+    target = wanted if size > wanted else min(wanted, size + max(0, room))
+    upkeep.store(replace(newest, replicas=target))
+    return target != size
+
+
+def _scale_down(
+    upkeep: Upkeep, workload: WorkloadObject, newest: WorkloadObject, older: list[WorkloadObject]
+) -> None:
+    """Take from older sets: pods that are not ready first, then as many as may be missing."""
+    least = (workload.replicas or 0) - workload.max_unavailable
+    ready = {each.uid: sum(map(is_ready, upkeep.live_pods(each))) for each in [*older, newest]}
+    sizes = {each.uid: each.replicas or 0 for each in [*older, newest]}
+    not_yet = max(0, sizes[newest.uid] - ready[newest.uid])
+    spare = sum(sizes.values()) - least - not_yet
+    for each in older:
+        idle = max(0, min(sizes[each.uid] - ready[each.uid], spare))
+        sizes[each.uid] -= idle
+        spare -= idle
+    spare = min(spare, sum(ready.values()) - least)
+    for each in older:
+        gone = max(0, min(sizes[each.uid], spare))
+        spare -= gone
+        upkeep.store(replace(each, replicas=sizes[each.uid] - gone))
+
+
+def _forget(upkeep: Upkeep, older: list[WorkloadObject]) -> None:
+    for each in older[:-_KEPT]:
+        upkeep.world.workloads_of(each.kind).delete(each.namespace, each.name)

@@ -1,0 +1,191 @@
+"""What the demo shows: five workloads, each with a habit that anybody who runs pods has met.
+
+Nothing is drawn here: the seed decides only what chance does to them while they run.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from trimtab.core.model.autoscalers import (
+    Autoscaler,
+    BoostType,
+    ContainerPolicy,
+    CpuBoost,
+    TargetReference,
+    UpdateMode,
+)
+from trimtab.core.model.pods import Allocation
+from trimtab.core.model.recommendation import MIB
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.selectors import Selector, equality
+from trimtab.simulation.world.loads import ROLE_LABEL, Load, Wave
+from trimtab.simulation.world.objects import (
+    ContainerTemplate,
+    Node,
+    PodTemplate,
+    RestartPolicy,
+    Startup,
+    WorkloadObject,
+)
+
+NAMESPACE: Final = "shop"
+CONTAINER: Final = "app"
+LEADER: Final = "leader"
+FOLLOWER: Final = "follower"
+
+_GIB: Final = 1024 * MIB
+_NIGHT_OWLS: Final = (
+    *(0.8, 0.9, 1.0, 1.0, 0.9, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.1),
+    *(0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+)
+"""The day of customers on another continent, hour by hour from our midnight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One row of what is shown: the pods of one autoscaler, and what is special about them."""
+
+    title: str
+    habit: str
+    autoscaler: Autoscaler
+    labels: Selector
+    """Which pods it is about."""
+
+
+def nodes() -> tuple[Node, ...]:
+    """The machines, with room for everything even as its owners asked for it."""
+    return tuple(Node(f"node-{number}", _amounts(8000, 32 * _GIB)) for number in range(3))
+
+
+def web() -> WorkloadObject:
+    """A website that is busy for half of the day, with requests for its worst moment."""
+    load = Load(
+        cpu=Wave(base=60.0, daily=400.0, noise=40.0),
+        memory=Wave(base=380.0 * MIB, daily=60.0 * MIB, noise=8.0 * MIB),
+        day=_NIGHT_OWLS,
+    )
+    allocation = Allocation(_amounts(2000, 2 * _GIB), {Resource.MEMORY: 4 * _GIB})
+    return _workload("Deployment", "web", _container(allocation, load), replicas=3)
+
+
+def orders() -> WorkloadObject:
+    """A JVM: a core and a half to start within a minute, next to nothing after that."""
+    load = Load(cpu=Wave(base=100.0, noise=40.0), memory=Wave(base=900.0 * MIB, noise=30.0 * MIB))
+    size = _amounts(1500, 2 * _GIB)
+    startup = Startup(delay=timedelta(seconds=5), work_cpu_seconds=80.0)
+    container = replace(_container(Allocation(size, size), load), startup=startup)
+    return _workload("Deployment", "orders", container, replicas=2)
+
+
+def cache() -> WorkloadObject:
+    """A cache that starts with too little memory, and never gives any back."""
+    load = Load(
+        cpu=Wave(base=80.0, noise=20.0),
+        memory=Wave(base=200.0 * MIB, noise=10.0 * MIB, leak_per_hour=400.0 * MIB),
+    )
+    allocation = Allocation(_amounts(250, 256 * MIB), {Resource.MEMORY: 256 * MIB})
+    return _workload("Deployment", "cache", _container(allocation, load), replicas=1)
+
+
+def database() -> WorkloadObject:
+    """A database of three: one leads and works, the others follow and wait."""
+    data = Wave(base=900.0 * MIB, noise=20.0 * MIB)
+    leads = Load(cpu=Wave(base=650.0, noise=100.0), memory=data)
+    follows = Load(cpu=Wave(base=80.0, noise=20.0), memory=data)
+    allocation = Allocation(_amounts(1000, 2 * _GIB), {Resource.MEMORY: 4 * _GIB})
+    container = replace(_container(allocation, follows), role_loads={LEADER: leads})
+    made = _workload("StatefulSet", "database", container, replicas=3)
+    labels = {**made.template.labels, ROLE_LABEL: FOLLOWER}
+    return replace(made, template=replace(made.template, labels=labels))
+
+
+def report() -> WorkloadObject:
+    """A batch job whose author once heard that four cores are faster than one."""
+    load = Load(cpu=Wave(base=300.0, noise=60.0), memory=Wave(base=500.0 * MIB, noise=20.0 * MIB))
+    container = _container(Allocation(_amounts(4000, 8 * _GIB)), load)
+    made = _workload("CronJob", "report", container, replicas=None)
+    template = replace(
+        made.template,
+        restart_policy=RestartPolicy.NEVER,
+        runs_for=timedelta(minutes=25),
+    )
+    return replace(made, api_version="batch/v1", template=template, every=timedelta(minutes=30))
+
+
+def workloads() -> tuple[WorkloadObject, ...]:
+    """All of them."""
+    return web(), orders(), cache(), database(), report()
+
+
+def parts() -> tuple[Part, ...]:
+    """What is shown, from the top to the bottom, with the autoscaler of each."""
+    boost = CpuBoost(BoostType.FACTOR, factor=10, duration=timedelta(seconds=30))
+    at_most = ContainerPolicy(CONTAINER, max_allowed={Resource.MEMORY: 3 * _GIB // 2})
+    in_place = UpdateMode.IN_PLACE_OR_RECREATE
+    return (
+        _part("web", "busy half the day", Autoscaler(NAMESPACE, "web", mode=in_place), web()),
+        _part(
+            "orders",
+            "JVM, slow start",
+            # A running JVM does not notice a smaller heap, so it has to start anew.
+            Autoscaler(NAMESPACE, "orders", mode=UpdateMode.RECREATE, boost=boost),
+            orders(),
+        ),
+        _part(
+            "cache",
+            "leaks memory",
+            # Its owner agrees that the only pod there is may be restarted.
+            Autoscaler(NAMESPACE, "cache", mode=in_place, min_replicas=1, policies=(at_most,)),
+            cache(),
+        ),
+        _part_of_role("db leader", "does the work", LEADER),
+        _part_of_role("db others", "follow the leader", FOLLOWER),
+        _part(
+            "report",
+            "batch job",
+            # Nobody interrupts a batch job; the next one starts with the right size.
+            Autoscaler(NAMESPACE, "report", mode=UpdateMode.INITIAL),
+            report(),
+        ),
+    )
+
+
+def _part(title: str, habit: str, autoscaler: Autoscaler, workload: WorkloadObject) -> Part:
+    target = TargetReference(workload.kind, workload.name, workload.api_version)
+    return Part(title, habit, replace(autoscaler, target=target), workload.selector)
+
+
+def _part_of_role(title: str, habit: str, role: str) -> Part:
+    of_role = equality(ROLE_LABEL, role)
+    autoscaler = Autoscaler(
+        NAMESPACE,
+        f"database-{role}",
+        selector=Selector((of_role,)),
+        # Whoever restarts a leader makes another one lead.
+        mode=UpdateMode.IN_PLACE,
+    )
+    made = _part(title, habit, autoscaler, database())
+    return replace(made, labels=Selector((*made.labels.requirements, of_role)))
+
+
+def _workload(
+    kind: str, name: str, container: ContainerTemplate, *, replicas: int | None
+) -> WorkloadObject:
+    return WorkloadObject(
+        namespace=NAMESPACE,
+        kind=kind,
+        name=name,
+        template=PodTemplate({"app": name}, (container,)),
+        selector=Selector((equality("app", name),)),
+        replicas=replicas,
+    )
+
+
+def _container(allocation: Allocation, load: Load) -> ContainerTemplate:
+    return ContainerTemplate(CONTAINER, allocation, load=load)
+
+
+def _amounts(millicores: int, memory_bytes: int) -> Resources:
+    return {Resource.CPU: millicores, Resource.MEMORY: memory_bytes}

@@ -1,0 +1,1 @@
+"""Faults and hazards of a run."""

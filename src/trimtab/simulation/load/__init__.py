@@ -1,0 +1,1 @@
+"""Usage that simulated containers have."""

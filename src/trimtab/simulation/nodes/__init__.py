@@ -1,0 +1,1 @@
+"""Simulated scheduler, kubelet and containers."""

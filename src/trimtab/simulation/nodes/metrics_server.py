@@ -1,0 +1,159 @@
+"""Usage as components see it: the readings of the kubelet's last turn, and what may spoil them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from http import HTTPStatus
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from trimtab.api.usage.pod_metrics import UsageColumns
+from trimtab.cluster.ports import UsageSource
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.resources import MAX_AMOUNT
+from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.requests import USAGE, Act, Request, refuse
+from trimtab.simulation.nodes.containers import ContainerName, Running
+from trimtab.simulation.nodes.kubelet import Kubelet
+from trimtab.simulation.world.facts import UsageTold
+
+_REQUEST: Final = Request(Act.FETCH_USAGE, USAGE.right("list"))
+_SHARE_GIVEN: Final = 0.5
+_ABSURD: Final = (MAX_AMOUNT, 2**53 + 1, 0, -1, -MAX_AMOUNT)
+"""What can stand on the wire: whole numbers of any sign, but no NaN and nothing infinite."""
+
+
+class MetricsFault(StrEnum):
+    """What may be wrong with usage."""
+
+    GONE = "gone"
+    """The metrics server does not answer."""
+    HALF = "half"
+    """Some pods are missing, others each time."""
+    STALE = "stale"
+    """The same readings as before come again and again."""
+    ABSURD = "absurd"
+    """Some readings are huge, negative or zero, or have no value at all."""
+
+
+class _Roll:
+    """The names of the containers that are told, kept for as long as these are the same."""
+
+    def __init__(self) -> None:
+        self._runs = np.zeros(0, np.int64)
+        self._blank = UsageColumns()
+
+    def columns(self, running: Running) -> UsageColumns:
+        """The readings of containers that are still in the run in which they were measured."""
+        readings = running.readings
+        if readings is None:
+            return UsageColumns()
+        places = running.places_of(readings)
+        if not np.array_equal(readings.runs[places], self._runs):
+            self._runs = readings.runs[places]
+            self._blank = _blank(running.names_of(readings.rows[places]))
+        return replace(
+            self._blank,
+            times=(readings.at.timestamp(),) * len(places),
+            cpu_millicores=tuple(readings.cpu_millicores[places].tolist()),
+            memory_bytes=tuple(readings.memory_bytes[places].tolist()),
+        )
+
+
+class Metrics:
+    """The metrics server."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+        self._roll = _Roll()
+        self._told = UsageColumns()
+        self.faults: list[MetricsFault] = []
+        """What is wrong for everybody now."""
+        self.faults_of: dict[str, list[MetricsFault]] = {}
+        """What is wrong for one copy of a component, by its name."""
+
+    def source(self, line: Line) -> UsageSource:
+        """Where one copy of a component gets its samples from."""
+        return _Source(line, self._tell)
+
+    def _tell(self, line: Line) -> UsageColumns:
+        faults = [*self.faults, *self.faults_of.get(line.actor, ())]
+        if MetricsFault.GONE in faults:
+            raise refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
+        if MetricsFault.STALE not in faults:
+            self._told = self._roll.columns(self._kubelet.running)
+        told = self._told
+        if MetricsFault.HALF in faults:
+            told = _half(told, line.random)
+        if MetricsFault.ABSURD in faults:
+            told = _absurd(told, line.random)
+        world = self._kubelet.world
+        world.tell(UsageTold(world.now(), line.actor, told))
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The metrics server at the other end of a line."""
+
+    line: Line
+    tell: Callable[[Line], UsageColumns]
+
+    async def fetch(self) -> UsageColumns:
+        """The newest reading of every container."""
+        await self.line.send(_REQUEST)
+        told = self.tell(self.line)
+        await self.line.receive(_REQUEST)
+        return told
+
+
+def _blank(names: Sequence[ContainerName]) -> UsageColumns:
+    """Columns for these containers that say nothing of them yet."""
+    return UsageColumns(
+        namespaces=tuple(name.namespace for name in names),
+        pods=tuple(name.pod for name in names),
+        containers=tuple(name.container for name in names),
+        has_cpu=(True,) * len(names),
+        has_memory=(True,) * len(names),
+    )
+
+
+def _half(told: UsageColumns, chance: Random) -> UsageColumns:
+    """Without the pods that chance leaves out; a pod is told whole or not at all."""
+    pods = dict.fromkeys(zip(told.namespaces, told.pods, strict=True))
+    given = {pod for pod in pods if chance.random() < _SHARE_GIVEN}
+    kept = [
+        place
+        for place, pod in enumerate(zip(told.namespaces, told.pods, strict=True))
+        if pod in given
+    ]
+    return UsageColumns(
+        namespaces=tuple(told.namespaces[place] for place in kept),
+        pods=tuple(told.pods[place] for place in kept),
+        containers=tuple(told.containers[place] for place in kept),
+        times=tuple(told.times[place] for place in kept),
+        cpu_millicores=tuple(told.cpu_millicores[place] for place in kept),
+        memory_bytes=tuple(told.memory_bytes[place] for place in kept),
+        has_cpu=tuple(told.has_cpu[place] for place in kept),
+        has_memory=tuple(told.has_memory[place] for place in kept),
+    )
+
+
+def _absurd(told: UsageColumns, chance: Random) -> UsageColumns:
+    def spoil(values: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(
+            value if chance.random() < _SHARE_GIVEN else chance.choice(_ABSURD) for value in values
+        )
+
+    has_cpu = tuple(chance.random() < _SHARE_GIVEN for _ in told.has_cpu)
+    return replace(
+        told,
+        cpu_millicores=tuple(
+            value if has else 0
+            for value, has in zip(spoil(told.cpu_millicores), has_cpu, strict=True)
+        ),
+        memory_bytes=spoil(told.memory_bytes),
+        has_cpu=has_cpu,
+    )

@@ -1,0 +1,203 @@
+"""Runs: one seed, one scenario, the whole stack, and what the checkers say to it.
+
+A run has two parts. In the first one faults come and go; then everything works again, nobody's
+load changes any more, and the cluster has to come to rest.
+"""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import field
+from datetime import timedelta
+from random import Random
+from typing import Final
+
+from trimtab.core.model.records import dataclass
+from trimtab.simulation.checks.base import Rules
+from trimtab.simulation.checks.inspector import Inspector, Violation
+from trimtab.simulation.components import REAL, USAGE, Stack
+from trimtab.simulation.faults.hazards import endanger
+from trimtab.simulation.faults.injection import break_now
+from trimtab.simulation.faults.kinds import HAZARDS, Fault, draw_faults
+from trimtab.simulation.nodes.kubelet import KubeletSettings
+from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
+from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world.virtual_time import run_virtually
+
+STEP: Final = timedelta(minutes=1)
+"""How often everything is checked that shows only over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a run."""
+
+    seed: int
+    digest: str
+    """The same for every run of the seed."""
+    simulated: timedelta
+    facts: Mapping[str, int]
+    """How often each kind of thing happened."""
+    violations: tuple[Violation, ...]
+
+    def lines(self) -> list[str]:
+        """The report in words."""
+        happened = ", ".join(f"{count} {kind}" for kind, count in sorted(self.facts.items()))
+        verdict = f"{len(self.violations)} violations" if self.violations else "all well"
+        digest = self.digest[:16]
+        return [
+            f"seed {self.seed}: {verdict} in {self.simulated}; {happened}; digest {digest}",
+            *(f"  {violation}" for violation in self.violations),
+        ]
+
+
+def run_seed(seed: int, size: Size, stack: Stack = REAL) -> Report:
+    """The report of one seed."""
+    scenario, faults = _draw(seed, size, stack)
+    return run_virtually(run_scenario(scenario, faults, stack))
+
+
+def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
+    """What is drawn from a seed, in words, before anything happens."""
+    scenario, faults = _draw(seed, size, stack)
+    modes = ", ".join(sorted({autoscaler.mode for autoscaler in scenario.autoscalers}))
+    drawn = (
+        f"seed {seed}: {len(scenario.nodes)} nodes, {len(scenario.workloads)} workloads, "
+        f"{len(scenario.autoscalers)} autoscalers ({modes}), {len(scenario.budgets)} budgets, "
+        f"{len(scenario.quotas)} quotas, {len(scenario.limit_ranges)} limit ranges; "
+        f"{len(faults)} faults in {scenario.disturbed}, "
+        f"then {scenario.settling} to settle and {scenario.quiet} of quiet"
+    )
+    return [drawn, *(f"  {fault}" for fault in faults)]
+
+
+async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack) -> Report:
+    """The report of one scenario with these faults."""
+    random = Random(scenario.seed)
+    kubelet = KubeletSettings(period=scenario.kubelet_period)
+    async with Simulation(random=random, kubelet=kubelet) as simulation:
+        inspector = Inspector(simulation.world, Rules(usage=USAGE))
+        simulation.furnish(scenario)
+        for name, component in stack.build(simulation).items():
+            simulation.add(name, component)
+        breaking = asyncio.create_task(_break_one_by_one(simulation, faults))
+        await _pass(simulation, inspector, scenario.disturbed + STEP)
+        await breaking
+        simulation.kubelet.hold_loads()
+        await _pass(simulation, inspector, scenario.settling)
+        inspector.expect_quiet()
+        await _pass(simulation, inspector, scenario.quiet)
+        return Report(
+            scenario.seed,
+            simulation.journal.digest(),
+            simulation.clock.elapsed(),
+            simulation.journal.counts(),
+            (*inspector.violations(), *_failures(simulation)),
+        )
+
+
+def _draw(seed: int, size: Size, stack: Stack) -> tuple[Scenario, tuple[Fault, ...]]:
+    scenario = draw_scenario(seed, size)
+    usual = draw_faults(Random(~seed), stack.names, until=scenario.disturbed)
+    if not size.hazard_share:
+        return scenario, usual
+    scenario = endanger(scenario, Random(f"hazards of {seed}"), size.hazard_share)
+    hazards = draw_faults(
+        Random(f"hazards during {seed}"),
+        stack.names,
+        until=scenario.disturbed,
+        per_hour=size.hazard_share,
+        kinds=HAZARDS,
+    )
+    return scenario, (*usual, *hazards)
+
+
+async def _pass(simulation: Simulation, inspector: Inspector, span: timedelta) -> None:
+    """Let time pass, with a look at everything now and then."""
+    until = simulation.clock.elapsed() + span
+    while simulation.clock.elapsed() < until:
+        await simulation.clock.sleep(STEP)
+        simulation.check()
+        inspector.inspect()
+
+
+def _failures(simulation: Simulation) -> list[Violation]:
+    """Whatever else they do, components may not end by themselves."""
+    now = simulation.world.now()
+    return [
+        Violation("Running", now, f"{name} ended: {failure!r}")
+        for name, failure in simulation.failures().items()
+    ]
+
+
+async def _break_one_by_one(simulation: Simulation, faults: Sequence[Fault]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for fault in faults:
+            group.create_task(_break_for_a_while(simulation, fault))
+
+
+async def _break_for_a_while(simulation: Simulation, fault: Fault) -> None:
+    await simulation.clock.sleep(fault.begins)
+    mend = break_now(simulation, fault)
+    await simulation.clock.sleep(fault.lasts)
+    mend()
+
+
+def run_many(run: Callable[[int], Report], seeds: Sequence[int], *, jobs: int) -> Iterator[Report]:
+    """The reports of all seeds, each as soon as it is there."""
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    # Ctrl-C reaches all processes of a terminal. A run would take it for the failure of a task, and
+    # the pool would wait for all runs that have begun.
+    by_default = (signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=by_default) as pool:
+        waiting = [pool.submit(run, seed) for seed in seeds]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            # Whoever has seen enough does not wait for the rest.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+TOLD: Final = {
+    "PodEvicted": "evictions",
+    "PodResized": "resizes",
+    "ContainerKilled": "OOM kills",
+}
+"""The kinds of facts that say most about a run, and what they are called in it."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """Grows with each report."""
+
+    runs: int = 0
+    failed: int = 0
+    simulated: timedelta = timedelta()
+    facts: Counter[str] = field(default_factory=Counter)
+    runs_by_rule: Counter[str] = field(default_factory=Counter)
+    """In how many runs each rule was broken."""
+    violations_by_rule: Counter[str] = field(default_factory=Counter)
+
+    def add(self, report: Report) -> None:
+        """Count one run."""
+        self.runs += 1
+        self.failed += bool(report.violations)
+        self.simulated += report.simulated
+        self.facts.update(report.facts)
+        rules = [violation.checker for violation in report.violations]
+        self.violations_by_rule.update(rules)
+        self.runs_by_rule.update(set(rules))
+
+    def lines(self) -> Iterator[str]:
+        """The summary in words; the last line is the verdict."""
+        happened = ", ".join(f"{self.facts[kind]:,} {name}" for kind, name in TOLD.items())
+        yield f"{self.simulated / timedelta(days=1):,.1f} simulated days: {happened}"
+        for rule, count in self.violations_by_rule.most_common():
+            runs = self.runs_by_rule[rule]
+            yield f"{rule}: broken in {runs:,} of {self.runs:,} runs, {count:,} in all"
+        yield f"{self.runs - self.failed} passed, {self.failed} failed"

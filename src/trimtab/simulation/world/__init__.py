@@ -1,0 +1,1 @@
+"""Objects, time and journal of a simulated cluster."""

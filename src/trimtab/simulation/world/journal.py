@@ -1,0 +1,93 @@
+"""The journal: all that happens in a simulated cluster, as one running hash.
+
+Two runs are the same if their hashes are. Facts are hashed in a binary form that depends on their
+content alone: floats bit by bit, maps in the order of their keys, names and never addresses.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.simulation.world.facts import CheckpointDeleted, CheckpointSaved, Fact
+from trimtab.simulation.world.world import World
+
+KEPT: Final = 50
+"""So many of the latest facts are at hand when something went wrong."""
+
+
+class Journal:
+    """Follows the facts of a world from the moment it is made."""
+
+    def __init__(self, world: World, *, kept: int = KEPT) -> None:
+        self._hash = sha256()
+        self._counts: Counter[str] = Counter()
+        self._recent: deque[Fact] = deque(maxlen=kept)
+        world.subscribe(self._note)
+
+    def digest(self) -> str:
+        """The hash of all that has happened so far, in hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def counts(self) -> Mapping[str, int]:
+        """How often each kind of thing happened."""
+        return dict(self._counts)
+
+    def recent(self) -> Sequence[Fact]:
+        """The latest facts, the oldest of them first."""
+        return tuple(self._recent)
+
+    def _note(self, fact: Fact) -> None:
+        kind = type(fact).__name__
+        self._counts[kind] += 1
+        self._recent.append(fact)
+        self._hash.update(encode_fact(fact))
+
+
+def encode_fact(fact: Fact) -> bytes:
+    """The one binary form of a fact."""
+    return _ENCODER.encode((type(fact).__name__, _with_text_keys(fact)))
+
+
+def _with_text_keys(fact: Fact) -> Fact | tuple[object, ...]:
+    """The fact itself, or a form of it whose maps have text for keys, as the encoder needs it."""
+    match fact:
+        case CheckpointSaved(at, actor, before, after):
+            return at, actor, before and _plain_checkpoint(before), _plain_checkpoint(after)
+        case CheckpointDeleted(at, actor, checkpoint):
+            return at, actor, _plain_checkpoint(checkpoint)
+        case _:
+            return fact
+
+
+def _plain_checkpoint(checkpoint: Checkpoint) -> tuple[object, ...]:
+    aggregate: AggregateCheckpoint = checkpoint.aggregate
+    empty = HistogramCheckpoint()
+    return (
+        replace(
+            checkpoint,
+            aggregate=replace(aggregate, cpu_histogram=empty, memory_histogram=empty),
+        ),
+        _plain_histogram(aggregate.cpu_histogram),
+        _plain_histogram(aggregate.memory_histogram),
+    )
+
+
+def _plain_histogram(histogram: HistogramCheckpoint) -> tuple[object, ...]:
+    weights = sorted(histogram.bucket_weights.items())
+    return histogram.reference_time, weights, histogram.total_weight
+
+
+def _encode_other(value: object) -> object:
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    raise NotImplementedError(f"a fact holds a {type(value).__name__}")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic", enc_hook=_encode_other)

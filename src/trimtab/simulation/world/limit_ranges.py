@@ -1,0 +1,85 @@
+"""Limit ranges: what they add to a pod that says too little, and what they do not let in."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.model.pods import Allocation, Container, Pod
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.simulation.world.objects import LimitRange
+
+_THOUSAND: Final = 1000
+
+
+def completed(limit_range: LimitRange) -> LimitRange:
+    """The limit range as the API server stores it: a container's largest limit is its default."""
+    return replace(limit_range, items=tuple(map(_completed, limit_range.items)))
+
+
+def with_defaults(pod: Pod, ranges: Iterable[LimitRange]) -> Pod:
+    """The pod with what the API server and then each limit range set where it says nothing."""
+    containers = tuple(_filled(container, {}, {}) for container in pod.containers)
+    for limit_range in ranges:
+        requests: dict[Resource, int] = {}
+        limits: dict[Resource, int] = {}
+        for item in limit_range.items:
+            if item.type is LimitRangeType.CONTAINER:
+                limits |= item.default or {}
+                requests |= {**(item.min or {}), **(item.default or {})}
+        containers = tuple(_filled(each, requests, limits) for each in containers)
+    return replace(pod, containers=containers)
+
+
+def find_limit_range_flaw(pod: Pod, ranges: Iterable[LimitRange]) -> str:
+    """What about a pod some limit range does not allow; nothing if all is well."""
+    flaws = (flaw for each in ranges for item in each.items for flaw in _flaws(pod, item))
+    return next(flaws, "")
+
+
+def _completed(item: LimitRangeItem) -> LimitRangeItem:
+    if item.type is not LimitRangeType.CONTAINER or not item.max:
+        return item
+    return replace(item, default={**item.max, **(item.default or {})})
+
+
+def _filled(container: Container, requests: Resources, limits: Resources) -> Container:
+    own = container.spec
+    # What has a limit and no request requests its limit, whatever a limit range says.
+    asked = {**requests, **(own.limits or {}), **(own.requests or {})}
+    bound = {**limits, **(own.limits or {})}
+    filled = Allocation(asked or own.requests, bound or own.limits)
+    return container if filled == own else replace(container, spec=filled)
+
+
+def _flaws(pod: Pod, item: LimitRangeItem) -> Iterator[str]:
+    if item.type is LimitRangeType.CONTAINER:
+        for container in pod.containers:
+            yield from _outside(item, container.spec.requests or {}, container.spec.limits or {})
+    else:
+        specs = [container.spec for container in pod.containers]
+        requests = _sum(spec.requests or {} for spec in specs)
+        yield from _outside(item, requests, _sum(spec.limits or {} for spec in specs))
+
+
+def _sum(amounts: Iterable[Resources]) -> Resources:
+    """All amounts together; what nobody names is not there, which is not the same as zero."""
+    total: dict[Resource, int] = {}
+    for each in amounts:
+        for kind in each:
+            total[kind] = total.get(kind, 0) + each[kind]
+    return {kind: total[kind] for kind in BOTH if kind in total}
+
+
+def _outside(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+    for kind, least in (item.min or {}).items():
+        if requests.get(kind, -1) < least or limits.get(kind, least) < least:
+            yield f"minimum {kind} usage per {item.type} is {least}"
+    for kind, most in (item.max or {}).items():
+        # No request is above its limit, so that the limit is enough to look at.
+        if kind not in limits or limits[kind] > most:
+            yield f"maximum {kind} usage per {item.type} is {most}"
+    for kind in BOTH:
+        ratio, request, limit = item.max_ratio(kind), requests.get(kind), limits.get(kind)
+        if ratio is not None and not (request and limit and limit * _THOUSAND <= ratio * request):
+            yield f"{kind} max limit to request ratio per {item.type} is {ratio / _THOUSAND:g}"

@@ -1,0 +1,174 @@
+"""Tables: all objects of one kind, with versions, and a log from which watches are fed.
+
+The log is what an API server keeps for watches: as long as it reaches back far enough, a watch goes
+on from where it was; behind that it has to list anew. An index finds the objects of a table by
+something other than their name, without a look at all of them.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count, takewhile
+from typing import Final, Generic, Protocol, TypeVar
+
+from trimtab.api.wire.lists import Unreadable
+from trimtab.api.wire.watch_events import ObjectName
+from trimtab.core.model.records import dataclass
+
+LOG_KEPT: Final = 10_000
+"""So many changes of one kind are kept for watches that are behind."""
+
+
+class Named(Protocol):
+    """Whatever has a place in a table."""
+
+    @property
+    def namespace(self) -> str:
+        """Empty for cluster-wide objects."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its namespace."""
+
+
+RecordT = TypeVar("RecordT", bound=Named)
+
+
+class Versions:
+    """The versions of all tables of a cluster; a later one is larger."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self.latest = 0
+
+    def draw(self) -> int:
+        """A new version."""
+        self.latest = next(self._numbers)
+        return self.latest
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[RecordT]):
+    """One entry of a log."""
+
+    version: int
+    name: ObjectName
+    before: RecordT | None
+    after: RecordT | None
+    """None if the object was deleted, or cannot be read any more."""
+    unreadable: Unreadable | None = None
+    """What is there instead, if it cannot be read."""
+
+
+Listener = Callable[[Change[RecordT]], None]
+
+
+class Table(Generic[RecordT]):
+    """All objects of one kind, by namespace and name."""
+
+    def __init__(
+        self, versions: Versions, stamp: Callable[[RecordT, str], RecordT] | None = None
+    ) -> None:
+        self._versions = versions
+        self._stamp = stamp
+        self._records: dict[ObjectName, RecordT] = {}
+        self._listeners: list[Listener[RecordT]] = []
+        self.unreadable: dict[ObjectName, Unreadable] = {}
+        """Objects that are there and that nobody can read."""
+        self.log: deque[Change[RecordT]] = deque()
+        self.forgotten = 0
+        """Changes up to this version are no longer in the log."""
+
+    def __iter__(self) -> Iterator[RecordT]:
+        return iter(list(self._records.values()))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def find(self, namespace: str, name: str) -> RecordT | None:
+        """The object of that name, if there is one."""
+        return self._records.get(ObjectName(namespace, name))
+
+    def subscribe(self, listener: Listener[RecordT]) -> None:
+        """Tell a listener of every change from now on, in the moment in which it happens."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener[RecordT]) -> None:
+        """Tell a listener nothing any more."""
+        self._listeners.remove(listener)
+
+    def put(self, record: RecordT) -> RecordT:
+        """Create the object or replace it, and return it as it is stored, in its new version."""
+        name = ObjectName(record.namespace, record.name)
+        version = self._versions.draw()
+        stored = record if self._stamp is None else self._stamp(record, str(version))
+        before = self._records.get(name)
+        self._records[name] = stored
+        self.unreadable.pop(name, None)
+        self._tell(Change(version, name, before, stored))
+        return stored
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Delete the object; one that is gone already is no error."""
+        key = ObjectName(namespace, name)
+        before = self._records.pop(key, None)
+        if before is not None:
+            self._tell(Change(self._versions.draw(), key, before, None))
+
+    def spoil(self, unreadable: Unreadable) -> None:
+        """Let the object be one that nobody can read, whatever it was before."""
+        name = ObjectName(unreadable.namespace, unreadable.name)
+        before = self._records.pop(name, None)
+        self.unreadable[name] = unreadable
+        self._tell(Change(self._versions.draw(), name, before, None, unreadable))
+
+    def after(self, version: int) -> list[Change[RecordT]]:
+        """The changes since a version, as far as the log reaches, oldest first."""
+        recent = takewhile(lambda change: change.version > version, reversed(self.log))
+        return list(recent)[::-1]
+
+    def compact(self) -> None:
+        """Forget the log: whoever has not read it yet has to list anew."""
+        self.forgotten = self._versions.latest
+        self.log.clear()
+
+    def _tell(self, change: Change[RecordT]) -> None:
+        self.log.append(change)
+        if len(self.log) > LOG_KEPT:
+            self.forgotten = self.log.popleft().version
+        for listener in list(self._listeners):
+            listener(change)
+
+
+class Index(Generic[RecordT]):
+    """The objects of a table by a key of theirs, always up to date."""
+
+    def __init__(self, table: Table[RecordT], key: Callable[[RecordT], str]) -> None:
+        self._key = key
+        self._groups: dict[str, dict[ObjectName, RecordT]] = {}
+        for record in table:
+            self._add(ObjectName(record.namespace, record.name), record)
+        table.subscribe(self._notice)
+
+    def under(self, key: str) -> list[RecordT]:
+        """The objects with this key, in the order in which they came to it."""
+        return list(self._groups.get(key, {}).values())
+
+    def count(self, key: str) -> int:
+        """How many objects have this key."""
+        return len(self._groups.get(key, {}))
+
+    def _notice(self, change: Change[RecordT]) -> None:
+        before, after = change.before, change.after
+        if before is not None and (after is None or self._key(after) != self._key(before)):
+            self._drop(change.name, self._key(before))
+        if after is not None:
+            self._add(change.name, after)
+
+    def _add(self, name: ObjectName, record: RecordT) -> None:
+        self._groups.setdefault(self._key(record), {})[name] = record
+
+    def _drop(self, name: ObjectName, key: str) -> None:
+        group = self._groups[key]
+        del group[name]
+        if not group:
+            del self._groups[key]

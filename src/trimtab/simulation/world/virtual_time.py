@@ -1,0 +1,144 @@
+"""Virtual time: an event loop whose clock jumps to whatever is due next.
+
+Components use clocks, timers and timeouts as ever; nothing here waits. Two runs of the same work do
+the same things in the same order: even sets of tasks are ordered, because a task's hash is its
+number and not its place in memory.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
+
+START: Final = datetime(2026, 1, 5, tzinfo=UTC)
+"""When simulated time begins: midnight before a Monday."""
+
+
+class NothingDueError(RuntimeError):
+    """Everything waits for something that never comes."""
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Waits for no time at all, and counts how long it should have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise NothingDueError
+        self.seconds += timeout
+        return []
+
+
+class _NumberedTask(asyncio.Task[_T]):
+    """A task whose hash is the same in every run."""
+
+    def __init__(
+        self,
+        work: Coroutine[object, object, _T],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        number: int,
+        context: Context | None,
+    ) -> None:
+        # The loop's own set of tasks asks for the hash at once.
+        self._number = number
+        super().__init__(work, loop=loop, context=context)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+        # A nanosecond, which asyncio takes for granted, is lost in the float of half a year.
+        self._clock_resolution = 1e-6
+        self._numbers = count(1)
+        self.set_task_factory(self._make_task)
+
+    def time(self) -> float:
+        """Seconds since the loop was made."""
+        return self._jumping.seconds
+
+    def _make_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[object, object, _T] | Generator[object, None, _T],
+        /,
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[_T]:
+        assert isinstance(work, Coroutine)
+        task = _NumberedTask(work, loop=loop, number=next(self._numbers), context=context)
+        if name is not None:
+            task.set_name(name)
+        return task
+
+
+class VirtualClock:
+    """The time of the loop that runs, as a machine shows it whose clock is off by some skew."""
+
+    def __init__(self, skew: timedelta = timedelta()) -> None:
+        self.skew = skew
+        self._seconds = 0.0
+        self._elapsed = timedelta()
+        self._now: tuple[timedelta, timedelta, datetime] | None = None
+
+    def now(self) -> datetime:
+        """The present moment in UTC."""
+        elapsed, skew, now = self.elapsed(), self.skew, self._now
+        # The same moment is asked for over and over.
+        if now is None or now[0] is not elapsed or now[1] is not skew:
+            self._now = now = elapsed, skew, START + elapsed + skew
+        return now[2]
+
+    def elapsed(self) -> timedelta:
+        """The time since the start, on a clock that nobody can set."""
+        # Asked for many times in a moment, and to make a span of seconds is slow.
+        seconds = asyncio.get_running_loop().time()
+        if seconds != self._seconds:
+            self._seconds, self._elapsed = seconds, timedelta(seconds=seconds)
+        return self._elapsed
+
+    async def sleep(self, span: timedelta) -> None:
+        """Return when the span has passed."""
+        await asyncio.sleep(span.total_seconds())
+
+
+def run_virtually(work: Coroutine[object, object, _T]) -> _T:
+    """What the work returns, done in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)
+
+
+class Timer:
+    """At most one thing that is due."""
+
+    def __init__(self) -> None:
+        self._due: asyncio.TimerHandle | None = None
+
+    def set(self, span: timedelta, act: Callable[[], None]) -> None:
+        """Do this when the span has passed, and nothing else that was due before."""
+        self.cancel()
+        self._due = asyncio.get_running_loop().call_later(span.total_seconds(), act)
+
+    def cancel(self) -> None:
+        """Let nothing be due."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None

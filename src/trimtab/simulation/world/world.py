@@ -1,0 +1,202 @@
+"""The world: every object of a simulated cluster, and all that has happened to it.
+
+It holds the truth and decides nothing. Who changes it: components through `access.py`, and the
+cluster's own machinery (controllers, scheduler, kubelet), which listens to the tables.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from random import Random
+from typing import Final
+
+from trimtab.api.kinds.checkpoints import Checkpoint
+from trimtab.api.kinds.leases import Lease
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
+from trimtab.simulation.world.eviction_events import EvictionLog
+from trimtab.simulation.world.facts import Fact
+from trimtab.simulation.world.limit_ranges import completed
+from trimtab.simulation.world.objects import (
+    ENDED,
+    DisruptionBudget,
+    HorizontalScaler,
+    LimitRange,
+    Namespace,
+    Node,
+    PodTemplate,
+    Quota,
+    WorkloadObject,
+    with_own_selector,
+)
+from trimtab.simulation.world.tables import Index, Listener, Table, Versions
+from trimtab.simulation.world.virtual_time import VirtualClock
+
+WELL_KNOWN: Final = (
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+)
+"""The kinds of workloads that components watch; any other kind is reached through its scale."""
+
+
+class World:
+    """A simulated cluster."""
+
+    def __init__(self, *, clock: VirtualClock, random: Random) -> None:
+        self.clock = clock
+        self.random = random
+        self.versions = Versions()
+        self.namespaces: Table[Namespace] = Table(self.versions, _stamp_namespace)
+        self.nodes: Table[Node] = Table(self.versions, _stamp_node)
+        self.pods: Table[Pod] = Table(self.versions, _stamp_pod)
+        self.pods_by_owner: Index[Pod] = Index(self.pods, _owner_uid)
+        self.pods_by_node: Index[Pod] = Index(self.pods, _node_name)
+        self.pods_by_namespace: Index[Pod] = Index(self.pods, _namespace)
+        self.workloads: dict[str, Table[WorkloadObject]] = {}
+        self._workloads_by_owner: dict[str, Index[WorkloadObject]] = {}
+        self._workload_listeners: list[Listener[WorkloadObject]] = []
+        for kind in WELL_KNOWN:
+            self._open_kind(kind)
+        self.autoscalers: Table[Autoscaler] = Table(self.versions, _stamp_autoscaler)
+        self.checkpoints: Table[Checkpoint] = Table(self.versions, _stamp_checkpoint)
+        self.leases: Table[Lease] = Table(self.versions, _stamp_lease)
+        self.limit_ranges: Table[LimitRange] = Table(self.versions, _stamp_limit_range)
+        self.quotas: Table[Quota] = Table(self.versions)
+        self.budgets: Table[DisruptionBudget] = Table(self.versions)
+        self.scalers: Table[HorizontalScaler] = Table(self.versions)
+        self.templates: dict[str, PodTemplate] = {}
+        """What each pod was made from, by its uid: how it behaves is known to nobody else."""
+        self.evictions = EvictionLog(self.versions)
+        """What kubelets told of pods that they evicted for want of memory."""
+        self._listeners: list[Callable[[Fact], None]] = []
+
+    def now(self) -> datetime:
+        """The true time."""
+        return self.clock.now()
+
+    def subscribe(self, listener: Callable[[Fact], None]) -> None:
+        """Tell a listener every fact from now on, in the moment in which it becomes one."""
+        self._listeners.append(listener)
+
+    def tell(self, fact: Fact) -> None:
+        """Let a fact be known."""
+        for listener in self._listeners:
+            listener(fact)
+
+    def new_uid(self) -> str:
+        """An identity that no other object has or had."""
+        return f"{self.random.getrandbits(64):016x}"
+
+    def workloads_of(self, kind: str) -> Table[WorkloadObject]:
+        """All workloads of one kind, well known or not."""
+        if kind not in self.workloads:
+            self._open_kind(kind)
+        return self.workloads[kind]
+
+    def workloads_owned_by(self, uid: str) -> list[WorkloadObject]:
+        """The workloads of any kind that name this one as their owner."""
+        indexes = self._workloads_by_owner.values()
+        return [workload for index in indexes for workload in index.under(uid)]
+
+    def subscribe_to_workloads(self, listener: Listener[WorkloadObject]) -> None:
+        """Tell a listener of every change of a workload, also of kinds that are yet to come."""
+        self._workload_listeners.append(listener)
+        for table in self.workloads.values():
+            table.subscribe(listener)
+
+    def neighbours_of(self, pod: Pod) -> list[Pod]:
+        """List the other pods of the pod's node that have not ended."""
+        others = self.pods_by_node.under(pod.node_name)
+        return [each for each in others if each.uid != pod.uid and each.phase not in ENDED]
+
+    def limit_ranges_in(self, namespace: str) -> list[LimitRange]:
+        """The limit ranges of a namespace."""
+        return [each for each in self.limit_ranges if each.namespace == namespace]
+
+    def find_workload(self, name: WorkloadName) -> WorkloadObject | None:
+        """The workload of that name, if there is one."""
+        return self.workloads_of(name.kind).find(name.namespace, name.name)
+
+    def find_owner(self, namespace: str, owner: OwnerReference | None) -> WorkloadObject | None:
+        """The workload that an object names as its owner, if it is still that one."""
+        if owner is None:
+            return None
+        found = self.find_workload(WorkloadName(namespace, owner.kind, owner.name))
+        return found if found is not None and found.uid == owner.uid else None
+
+    def add_workload(self, workload: WorkloadObject) -> WorkloadObject:
+        """Create a workload; it gets an identity of its own."""
+        made = replace(workload, uid=self.new_uid(), created_at=self.now())
+        if made.kind == "Job":
+            made = with_own_selector(made)
+        return self.workloads_of(workload.kind).put(made)
+
+    def add_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
+        """Create an autoscaler."""
+        made = replace(
+            autoscaler,
+            uid=self.new_uid(),
+            generation=1,
+            created_at=autoscaler.created_at or self.now(),
+        )
+        return self.autoscalers.put(made)
+
+    def change_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
+        """Let a user's edit of its spec be stored."""
+        return self.autoscalers.put(replace(autoscaler, generation=autoscaler.generation + 1))
+
+    def _open_kind(self, kind: str) -> None:
+        table: Table[WorkloadObject] = Table(self.versions, _stamp_workload)
+        self.workloads[kind] = table
+        self._workloads_by_owner[kind] = Index(table, _owner_uid)
+        for listener in self._workload_listeners:
+            table.subscribe(listener)
+
+
+def _stamp_namespace(record: Namespace, version: str) -> Namespace:
+    return replace(record, resource_version=version)
+
+
+def _stamp_node(record: Node, version: str) -> Node:
+    return replace(record, resource_version=version)
+
+
+def _stamp_pod(record: Pod, version: str) -> Pod:
+    return replace(record, resource_version=version)
+
+
+def _stamp_workload(record: WorkloadObject, version: str) -> WorkloadObject:
+    return replace(record, resource_version=version)
+
+
+def _stamp_autoscaler(record: Autoscaler, version: str) -> Autoscaler:
+    return replace(record, resource_version=version)
+
+
+def _stamp_checkpoint(record: Checkpoint, version: str) -> Checkpoint:
+    return replace(record, resource_version=version)
+
+
+def _stamp_lease(record: Lease, version: str) -> Lease:
+    return replace(record, resource_version=version)
+
+
+def _stamp_limit_range(record: LimitRange, version: str) -> LimitRange:
+    return replace(completed(record), resource_version=version)
+
+
+def _owner_uid(record: Pod | WorkloadObject) -> str:
+    return "" if record.owner is None else record.owner.uid
+
+
+def _node_name(pod: Pod) -> str:
+    return pod.node_name
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.namespace

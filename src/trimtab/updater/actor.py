@@ -1,0 +1,342 @@
+"""The actor: takes tasks from the agenda at their pace, looks once more, acts, and remembers."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from trimtab.cluster.errors import ClusterError, TooManyRequestsError
+from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
+from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.guards import convergence, degradation
+from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.guards.eviction_brake import LACKS_AFTER
+from trimtab.core.model.autoscalers import is_paused
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import Pod
+from trimtab.core.model.records import dataclass
+from trimtab.core.updates import pod_history
+from trimtab.core.updates.resize_or_evict import Restart, restarts_containers
+from trimtab.updater.actions import ActResult, carry_out, is_denial, server_words
+from trimtab.updater.events import tell_of_act
+from trimtab.updater.pod_owners import owner_key
+from trimtab.updater.queue import Agenda, Lane, Task
+from trimtab.updater.reports import Acted, Deed, Held, Tell, tell_nobody
+from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.state import Memory
+
+_logger: Final = logging.getLogger(__name__)
+_SENT: Final = frozenset({ActResult.DONE, ActResult.UNKNOWN})
+_MOST_WORDS: Final = 512
+"""Characters kept of what the API server says."""
+_BUSY_FOR: Final = timedelta(seconds=1)
+"""How long a server that does not say how long is left in peace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superior:
+    """Who is asked before an act, and told of it afterwards."""
+
+    may_act: Callable[[], bool]
+    look_again: Callable[[Pod], None]
+    """The pod is not what the plan was made for."""
+    look_later: Callable[[Pod, datetime], None]
+    """The successor of the pod should be there at that time."""
+    tell: Tell = tell_nobody
+    tracer: Tracer = NO_TRACES
+
+
+class Actor:
+    """Carries out what is on the agenda."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        agenda: Agenda,
+        memory: Memory,
+        *,
+        settings: UpdaterSettings,
+        clock: Clock,
+        superior: Superior,
+    ) -> None:
+        self._cluster = cluster
+        self._agenda = agenda
+        self._memory = memory
+        self._settings = settings
+        self._clock = clock
+        self._superior = superior
+        self._is_draining = False
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self.deeds: Counter[Deed] = Counter()
+        """What was done since somebody last cleared it."""
+        self.held: dict[str, Outcome] = {}
+        """Holds that came up while acting, by the uid of the pod."""
+
+    async def work_off(
+        self, lane: Lane, group: asyncio.TaskGroup, until: datetime | None = None
+    ) -> None:
+        """Begin tasks of the lane as they become due: up to a moment, or for ever."""
+        while until is None or lane:
+            await lane.filled()
+            now = self._clock.now()
+            wait = lane.time_to_next(now)
+            if not wait:
+                await self._begin_next(lane, group)
+            elif until is not None and now + wait > until:
+                return
+            else:
+                await self._clock.sleep(wait)
+
+    async def drain(self) -> None:
+        """Begin nothing more, and return when everything that was begun has been answered."""
+        self._is_draining = True
+        for _ in range(self._settings.concurrency):
+            await self._slots.acquire()
+
+    async def _begin_next(self, lane: Lane, group: asyncio.TaskGroup) -> None:
+        await self._slots.acquire()
+        # A turn may have replaced all tasks while there was no slot.
+        task = lane.take() if lane else None
+        objection = None if task is None else self._objection(task)
+        if task is None or objection is not None:
+            self._slots.release()
+            if task is not None and objection is not None:
+                self._count(task, objection)
+            return
+        lane.count_begun()
+        self._memory.under_way.add(task.act.pod.uid)
+        if isinstance(task.act, Evict):
+            # Before it is sent: what becomes of it is not known until the view shows it.
+            self._memory.evicted[task.act.pod.uid] = self._clock.now()
+        elif _restarts_ready_pod(task.act):
+            restart = Restart(task.act.pod, self._clock.now())
+            self._memory.last_restarts[task.act.pod.namespace] = restart
+        group.create_task(self._carry_out(lane, task))
+
+    def _objection(self, task: Task) -> ActResult | None:
+        """What speaks against an act that was planned a while ago."""
+        planned = task.act.pod
+        if self._is_draining or not self._superior.may_act() or self._is_withdrawn(task):
+            return ActResult.WITHDRAWN
+        if isinstance(task.act, Evict) and not self._memory.brake().may_evict(
+            task.workload, planned.namespace, self._clock.now(), is_rescue=True
+        ):
+            # Earlier evictions turned out to lack successors since it was planned.
+            return ActResult.WITHDRAWN
+        pod = self._cluster.pods.find(planned.namespace, planned.name)
+        if pod is None or pod.uid != planned.uid or pod.is_deleting:
+            return ActResult.OUTDATED
+        if pod.uid in self._memory.under_way or pod.uid in self._memory.evicted:
+            # A turn came between the act and its effect, and planned it again.
+            return ActResult.OUTDATED
+        if pod.resource_version != planned.resource_version or self._comes_too_soon(task):
+            self._superior.look_again(pod)
+            return ActResult.OUTDATED
+        return None
+
+    def _comes_too_soon(self, task: Task) -> bool:
+        """Return True if another pod of the namespace was restarted since the act was planned.
+
+        The end of a boost asks for nothing twice: the plan alone lets it wait.
+        """
+        act = task.act
+        takes_ready_pod = act.pod.ready_since is not None and (
+            isinstance(act, Evict) or _restarts_ready_pod(act)
+        )
+        if isinstance(act, Unboost) or not takes_ready_pod:
+            return False
+        gaps = self._memory.restart_gaps(self._cluster.pods.find, self._clock.now())
+        return act.pod.namespace in gaps
+
+    def _is_withdrawn(self, task: Task) -> bool:
+        """Whether its autoscaler is not what it was, or somebody has called for a pause."""
+        autoscaler = task.autoscaler
+        namespace = self._cluster.namespaces.find("", task.act.pod.namespace)
+        if namespace is not None and namespace.is_paused:
+            return True
+        if autoscaler is None:
+            return False
+        found = self._cluster.autoscalers.find(autoscaler.namespace, autoscaler.name)
+        same = found is not None and (found.uid, found.generation) == (
+            autoscaler.uid,
+            autoscaler.generation,
+        )
+        return not same or found is None or is_paused(found)
+
+    async def _carry_out(self, lane: Lane, task: Task) -> None:
+        try:
+            result, error = await self._send(task.act)
+            now = self._clock.now()
+            self._count(task, result, error)
+            remember(self._memory, task, result, now, error=error)
+            self._react(lane, task, result, error)
+            if isinstance(task.act, Evict) and result in _SENT:
+                self._superior.look_later(task.act.pod, now + LACKS_AFTER)
+            await tell_of_act(self._cluster, task, result, now, error=error)
+        except Exception:
+            # One odd object must not stop all the others for ever.
+            _logger.exception("act failed")
+            self._count(task, ActResult.FAILED)
+        finally:
+            self._memory.under_way.discard(task.act.pod.uid)
+            self._slots.release()
+
+    async def _send(self, act: Act) -> tuple[ActResult, ClusterError | None]:
+        about = {
+            "trimtab.act": type(act).__name__,
+            "k8s.namespace.name": act.pod.namespace,
+            "k8s.pod.name": act.pod.name,
+        }
+        with self._superior.tracer.span("act", about) as span:
+            result, error = await carry_out(self._cluster, act)
+            span.note("trimtab.result", result.value)
+            return result, error
+
+    def _react(self, lane: Lane, task: Task, result: ActResult, error: ClusterError | None) -> None:
+        now = self._clock.now()
+        match result:
+            case ActResult.PROTECTED:
+                self._hold_protected(task, now + self._settings.interval / 2)
+            case ActResult.BUSY:
+                lane.close_until(now + _time_to_wait(error))
+                lane.put_back(task)
+            case ActResult.UNKNOWN:
+                lane.close_until(now + _BUSY_FOR)
+            case _:
+                pass
+        if isinstance(task.act, Unboost) and result not in (ActResult.DONE, ActResult.OUTDATED):
+            # So that the plan shows it, and knows when to try again. A view that is behind would
+            # only plan the same once more.
+            self._superior.look_again(task.act.pod)
+
+    def _hold_protected(self, task: Task, until: datetime) -> None:
+        """Let all pods of the owner wait: what protects one usually protects its siblings."""
+        owner = owner_key(task.act.pod)
+        siblings = self._agenda.evictions.take_where(
+            lambda other: owner_key(other.act.pod) == owner
+        )
+        acts = [each.act for each in (task, *siblings)]
+        protected = partial(pod_history.after_protection, until=until)
+        holds = [
+            Hold(act.pod, act.autoscaler, HoldReason.POD_DISRUPTION_BUDGET, withheld=act)
+            for act in acts
+        ]
+        for hold in holds:
+            self._memory.amend(hold.pod, hold.autoscaler, protected)
+            self.held[hold.pod.uid] = hold
+        self._superior.tell(Held(self._clock.now(), holds))
+
+    def _count(self, task: Task, result: ActResult, error: ClusterError | None = None) -> None:
+        self.deeds[Deed(type(task.act).__name__, result)] += 1
+        self._superior.tell(Acted(self._clock.now(), task, result, error))
+
+
+def remember(
+    memory: Memory,
+    task: Task,
+    result: ActResult,
+    now: datetime,
+    *,
+    error: ClusterError | None = None,
+) -> None:
+    """Remember what came of the task."""
+    act = task.act
+    _note_restart(memory, act, result, now)
+    match act:
+        case Evict():
+            _note_eviction(memory, act, result, now)
+        case Resize():
+            _note_resize(memory, act, result, now, error=error)
+        case Unboost():
+            _note_unboost(memory, act, result, now, error=error)
+    if not isinstance(act, Unboost) and result in _SENT:
+        _expect(memory, task, act, now, is_answered=result is ActResult.DONE)
+        _note_change(memory, task, act, now)
+
+
+def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime) -> None:
+    if result not in _SENT:
+        memory.evicted.pop(act.pod.uid, None)
+        return
+    memory.last_evicted[act.pod.namespace] = now
+    if (owner := owner_of(act.pod)) is not None:
+        memory.disturbed[owner] = now
+
+
+def _note_resize(
+    memory: Memory, act: Resize, result: ActResult, now: datetime, *, error: ClusterError | None
+) -> None:
+    match result:
+        case ActResult.DONE:
+            change = partial(pod_history.after_resize, pod=act.pod, now=now, wanted=act.wanted)
+        case ActResult.UNKNOWN:
+            change = partial(pod_history.after_silence, pod=act.pod, now=now, wanted=act.wanted)
+        case ActResult.REFUSED if is_denial(error):
+            words = f"the API server answers: {server_words(error)[:_MOST_WORDS]}"
+            change = partial(pod_history.after_denial, wanted=act.wanted, now=now, words=words)
+        case ActResult.REFUSED:
+            change = partial(pod_history.after_refusal, wanted=act.wanted, now=now)
+        case _:
+            return
+    memory.amend(act.pod, act.autoscaler, change)
+
+
+def _note_unboost(
+    memory: Memory, act: Unboost, result: ActResult, now: datetime, *, error: ClusterError | None
+) -> None:
+    match result:
+        case ActResult.DONE:
+            change = partial(pod_history.after_unboost, act=act, now=now)
+        case ActResult.UNKNOWN:
+            change = partial(pod_history.after_silent_unboost, act=act, now=now)
+        case ActResult.OUTDATED:
+            return
+        case _:
+            words = server_words(error) or result.value
+            change = partial(pod_history.after_failed_unboost, now=now, error=words)
+    memory.amend(act.pod, act.autoscaler, change)
+
+
+def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
+    restarts = not isinstance(act, Evict) and restarts_containers(act.pod, act.wanted)
+    last = memory.last_restarts.get(act.pod.namespace)
+    if restarts and result not in _SENT and last is not None and last.pod.uid == act.pod.uid:
+        del memory.last_restarts[act.pod.namespace]
+    if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
+        memory.restarted[owner] = now
+
+
+def _restarts_ready_pod(act: Act) -> bool:
+    if isinstance(act, Evict) or act.pod.ready_since is None:
+        return False
+    return restarts_containers(act.pod, act.wanted)
+
+
+def _note_change(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:
+    if task.workload is not None:
+        record = degradation.after_change(
+            memory.changed.get(task.workload),
+            autoscaler=act.autoscaler,
+            generation=None if task.autoscaler is None else task.autoscaler.generation,
+            ready=task.ready,
+            now=now,
+        )
+        memory.note_change(task.workload, record)
+
+
+def _expect(
+    memory: Memory, task: Task, act: Evict | Resize, now: datetime, *, is_answered: bool
+) -> None:
+    if task.workload is not None:
+        expectation = convergence.expect(act, task.workload, task.known, now)
+        if expectation is not None:
+            memory.expect(replace(expectation, is_answered=is_answered))
+
+
+def _time_to_wait(error: ClusterError | None) -> timedelta:
+    asked = error.retry_after if isinstance(error, TooManyRequestsError) else None
+    return asked or _BUSY_FOR

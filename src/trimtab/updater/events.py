@@ -1,0 +1,132 @@
+"""Telling people: events about what was done, conditions about what was not."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from trimtab.api.kinds import events
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Cluster
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.updates.conditions import has_news, update_conditions
+from trimtab.core.updates.failed_changes import Miss
+from trimtab.updater.actions import ActResult, server_words
+from trimtab.updater.queue import Task
+
+_Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], Miss | None]
+"""An autoscaler, what was planned for its pods, and what did not come true."""
+
+
+async def tell_of_act(
+    cluster: Cluster,
+    task: Task,
+    result: ActResult,
+    now: datetime,
+    *,
+    error: ClusterError | None = None,
+) -> None:
+    """Write the events that an act deserves, with the original's reasons."""
+    for event in _events(task, result, now, server_words(error)):
+        await cluster.emit(event)
+
+
+async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: datetime) -> None:
+    """Write an event on each pod whose resize, or the end of whose boost, is refused."""
+    for each in outcomes:
+        match each:
+            case Hold(reason=HoldReason.RESIZE_INFEASIBLE):
+                await cluster.emit(events.resize_skipped(each.pod, now))
+            case Hold(reason=HoldReason.RESIZE_DENIED, detail=detail):
+                await cluster.emit(events.resize_denied(each.pod, now, detail))
+            case Hold(reason=HoldReason.UNBOOST_DELAYED, detail=detail) if detail:
+                await cluster.emit(events.unboost_failed(each.pod, now, detail))
+            case _:
+                pass
+
+
+class Conditions:
+    """Knows which autoscalers should have other conditions, and looks only at what changed."""
+
+    def __init__(self, *, max_misses: int) -> None:
+        self._max_misses = max_misses
+        self._settled: dict[AutoscalerName, _Grounds] = {}
+        """On which grounds an autoscaler was found to have the conditions that it should have."""
+
+    def renew(
+        self,
+        autoscalers: Iterable[Autoscaler],
+        outcomes: Iterable[Outcome],
+        misses: Mapping[AutoscalerName, Miss],
+        now: datetime,
+    ) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
+        """The autoscalers whose conditions should be others, each with all that it should have."""
+        by_autoscaler: dict[AutoscalerName | None, list[Outcome]] = defaultdict(list)
+        for each in outcomes:
+            by_autoscaler[each.autoscaler].append(each)
+        before, self._settled = self._settled, {}
+        renewed = []
+        for autoscaler in autoscalers:
+            name = autoscaler.identity
+            grounds = autoscaler, by_autoscaler.get(name, ()), misses.get(name)
+            # Mostly these are the very same records, of which only the addresses are compared.
+            wanted = None if before.get(name) == grounds else self._find_others(grounds, now)
+            if wanted is None:
+                self._settled[name] = grounds
+            else:
+                renewed.append((autoscaler, wanted))
+        return renewed
+
+    def _find_others(self, grounds: _Grounds, now: datetime) -> tuple[Condition, ...] | None:
+        """The conditions that it should have; None if it has them, as long as the grounds last."""
+        if not has_news(*grounds):
+            return None
+        wanted = update_conditions(*grounds, max_misses=self._max_misses, now=now)
+        return None if set(wanted) == set(grounds[0].conditions) else wanted
+
+
+async def publish_all(
+    cluster: Cluster,
+    renewed: Iterable[tuple[Autoscaler, Sequence[Condition]]],
+    *,
+    concurrency: int,
+    is_late: Callable[[], bool],
+) -> int:
+    """How many of the conditions could be written; the others have to wait for the next tick."""
+    given = list(renewed)
+    remaining = iter(given)
+    written = 0
+
+    async def work_off() -> None:
+        nonlocal written
+        for autoscaler, conditions in remaining:
+            if is_late():
+                return
+            try:
+                await cluster.publish_conditions(autoscaler, conditions)
+            except ClusterError:
+                continue
+            written += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(concurrency, len(given))):
+            group.create_task(work_off())
+    return written
+
+
+def _events(task: Task, result: ActResult, now: datetime, words: str) -> Sequence[events.Event]:
+    done = result is ActResult.DONE
+    match task.act:
+        case Evict(pod=pod, wanted=wanted) if done and task.autoscaler is not None:
+            return events.evicted(pod, task.autoscaler, now, wanted)
+        case Resize(pod=pod, wanted=wanted) if done:
+            return (events.resized(pod, now, wanted),)
+        case Unboost(pod=pod, containers=containers, is_reported=True) if done:
+            return (events.unboosted(pod, containers, now, task.act.note),)
+        case Unboost(pod=pod) if result in (ActResult.REFUSED, ActResult.FAILED):
+            return (events.unboost_failed(pod, now, f"the API server answers: {words}"),)
+        case _:
+            return ()

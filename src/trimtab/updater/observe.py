@@ -1,0 +1,565 @@
+"""From stores and memory to the snapshot that a plan is made from: all of it, or a part.
+
+A part is all pods of some workloads: budgets and roles never reach beyond a workload.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Final
+
+from trimtab.cluster.ports import Cluster
+from trimtab.core.guards.degradation import is_ready, restored
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.hpa import HpaConflict, Marking, Scaling
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.model.workloads import Workload
+from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.sizing.node_capacity import NodeRooms
+from trimtab.core.sizing.node_use import NOTHING_KNOWN, NodeUse
+from trimtab.core.sizing.pod_totals import reserved_for
+from trimtab.core.sizing.startup_boost import boosted_containers, crowded_out
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
+from trimtab.core.updates.successors import next_pod_from
+from trimtab.updater.pod_owners import (
+    OwnerKey,
+    Ownership,
+    owner_key,
+    resolve_owners,
+    resolve_targets,
+    workload_name,
+)
+from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.state import Memory, Review
+
+_SHORT_FOR: Final = timedelta(seconds=10)
+"""Pods that are missing for less long may only not be seen yet, unlike their use of a quota."""
+_ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The snapshot, and how to find things in it again."""
+
+    snapshot: Snapshot
+    workloads: Mapping[str, WorkloadName | None]
+    """The topmost workload of each pod, by uid."""
+    autoscalers: Mapping[AutoscalerName, Autoscaler]
+    owners: Collection[OwnerKey]
+    """The direct owners whose pods are here."""
+
+    def ready(self, workloads: Collection[WorkloadName | None]) -> Counter[WorkloadName | None]:
+        """By workload how many of its pods are ready."""
+        if not workloads:
+            return Counter()
+        pods = [each for each in self.snapshot.pods if each.workload in workloads]
+        return Counter(each.workload for each in pods if is_ready(each.pod))
+
+    def members(self, workloads: Collection[WorkloadName]) -> Mapping[WorkloadName, frozenset[str]]:
+        """The uids of all pods of the workloads."""
+        found: defaultdict[WorkloadName, set[str]] = defaultdict(set)
+        for uid, workload in self.workloads.items():
+            if workload in workloads and workload is not None:
+                found[workload].add(uid)
+        return {workload: frozenset(uids) for workload, uids in found.items()}
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """A pod with what follows from its record alone, and how it was last observed."""
+
+    pod: Pod
+    owner: OwnerKey | None
+    is_boosted: bool
+    observed: ObservedPod | None = None
+    ownership: Ownership | None = None
+    """By which it was observed; None also where an autoscaler of its namespace was unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Some pods, and what follows from their records alone."""
+
+    seen: Sequence[_Seen]
+    pods: Sequence[Pod]
+    namespaces: frozenset[str]
+    by_owner: Mapping[OwnerKey, Pod]
+    """One pod of each direct owner."""
+
+
+class Observer:
+    """Reads the cluster, and remembers which owners belong together."""
+
+    def __init__(self, cluster: Cluster, settings: UpdaterSettings, memory: Memory) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._memory = memory
+        self._can_resize = settings.resizes_in_place
+        self._rooms: NodeRooms | None = None
+        self._node_use = NOTHING_KNOWN
+        self._reserved = cluster.pods.totals(_node_of, reserved_for)
+        self._pods_of = cluster.pods.index(owner_key)
+        self._autoscalers_of = cluster.autoscalers.index(_target_name)
+        self._marking = _marking(cluster, settings)
+        crowds = settings.max_boosted_per_node > 0
+        self._boosted_on = cluster.pods.index(_node_of_boosted) if crowds else None
+        self._owners: dict[OwnerKey, Ownership] = {}
+        self._owners_under: defaultdict[WorkloadName | None, set[OwnerKey]] = defaultdict(set)
+        """The same by the topmost workload."""
+        self._seen: dict[str, _Seen] = {}
+        """By uid all pods of the last observations, so that only what changed is looked at."""
+        self._given: list[Pod] = []
+        """All pods of the last observation of all, and what was seen of them."""
+        self._everywhere: list[_Seen] = []
+        self._sight = _sight_of(())
+        """Those of them that may concern an autoscaler."""
+        self._short_since: dict[WorkloadName, datetime] = {}
+        """By direct owner, in namespaces with quotas, since when it misses pods."""
+        self._workloads: dict[str, WorkloadName | None] = {}
+        self._observed: list[ObservedPod] = []
+        """How pods were last observed, and the workload of each by uid."""
+
+    async def observe(self, now: datetime, *, admission_alive: bool) -> Observation:
+        """All that the stores hold, as far as it concerns any autoscaler."""
+        autoscalers = self.autoscalers()
+        everywhere = self._look_at_all()
+        namespaces = self._namespaces(everywhere, autoscalers)
+        self._memory.forget_lacks(namespaces, now)
+        pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
+        # Nothing is compared but addresses where the records are the same.
+        if pods != self._sight.seen:
+            self._sight = _sight_of(pods)
+        sight = self._sight
+        owners = await self._resolve_owners(sight)
+        self._forget_owners(owners)
+        self._know_owners(owners)
+        self._memory.forget_shown_evictions(sight.pods, now)
+        observed = await self._resolve_targets(autoscalers)
+        self._restore(autoscalers, now)
+        watched = await self._watched(self._memory.watched_workloads())
+        self._can_resize = self._settings.resizes_in_place and await self._cluster.can_resize()
+        self._look_at_nodes()
+        return self._compose(
+            sight, observed, watched, now=now, admission_alive=admission_alive, is_all=True
+        )
+
+    async def observe_part(
+        self, changed: Collection[OwnerKey], now: datetime, *, admission_alive: bool
+    ) -> Observation:
+        """All pods of the workloads to which the owners belong."""
+        owners = self._siblings(changed)
+        sight = self._sight_under(owners)
+        self._know_owners(await self._resolve_owners(sight))
+        # To which workload a new owner belongs, and so who else does, is known only now.
+        if (together := self._siblings(owners)) != owners:
+            owners, sight = together, self._sight_under(together)
+        found = {self._owners[key].topmost for key in owners if key in self._owners}
+        concerned = {workload for workload in found if workload is not None}
+        autoscalers = [each for name in sorted(concerned) for each in self._autoscalers_for(name)]
+        observed = await self._resolve_targets(autoscalers)
+        watched = await self._watched(concerned & self._memory.watched_workloads())
+        return self._compose(
+            sight, observed, watched, now=now, admission_alive=admission_alive, is_all=False
+        )
+
+    def _restore(self, autoscalers: Iterable[Autoscaler], now: datetime) -> None:
+        """Learn once which workloads an earlier updater stopped changing."""
+        memory = self._memory
+        if memory.is_restored:
+            return
+        memory.is_restored = True
+        for each in autoscalers:
+            workload, found = _target_name(each), restored(each, now)
+            if workload is not None and found is not None:
+                memory.changed.setdefault(workload, found)
+
+    def is_paused(self, namespace: str) -> bool:
+        """Whether the namespace says that nothing may be done in it."""
+        found = self._cluster.namespaces.find("", namespace)
+        return found is not None and found.is_paused
+
+    def is_watched(self, pod: Pod) -> bool:
+        """Whether something is expected of the pod's workload."""
+        return self.workload_of(pod) in self._memory.expectations
+
+    def workload_of(self, pod: Pod) -> WorkloadName | None:
+        """The pod's workload, as far as it was known when everything was last observed."""
+        return self._topmost(owner_key(pod))
+
+    def _topmost(self, owner: OwnerKey | None) -> WorkloadName | None:
+        known = None if owner is None else self._owners.get(owner)
+        return None if known is None else known.topmost
+
+    def autoscalers(self) -> list[Autoscaler]:
+        """All autoscalers that are not to be ignored."""
+        ignored = self._settings.ignored_namespaces
+        found = [each for each in self._cluster.autoscalers if each.namespace not in ignored]
+        return self._mark(found)
+
+    def _autoscalers_for(self, workload: WorkloadName) -> Sequence[Autoscaler]:
+        is_ignored = workload.namespace in self._settings.ignored_namespaces
+        return () if is_ignored else self._mark(self._autoscalers_of.under(workload))
+
+    def _mark(self, autoscalers: Sequence[Autoscaler]) -> list[Autoscaler]:
+        """The autoscalers, each with what of it is left to horizontal ones."""
+        marking = self._marking
+        return [*autoscalers] if marking is None else [marking.mark(each) for each in autoscalers]
+
+    def _look_at_all(self) -> list[_Seen]:
+        """All pods; those that are gone are forgotten."""
+        known, given = self._seen, list(self._cluster.pods)
+        if given != self._given:
+            self._given = given
+            self._everywhere = [
+                seen
+                if (seen := known.get(pod.uid)) is not None and seen.pod is pod
+                else self._look_at(pod)
+                for pod in given
+            ]
+            self._seen = {seen.pod.uid: seen for seen in self._everywhere}
+        return self._everywhere
+
+    def _look_at(self, pod: Pod) -> _Seen:
+        known = self._seen.get(pod.uid)
+        if known is not None and known.pod is pod:
+            return known
+        seen = self._seen[pod.uid] = _Seen(pod, owner_key(pod), bool(boosted_containers(pod)))
+        return seen
+
+    def _namespaces(self, pods: Iterable[_Seen], autoscalers: Iterable[Autoscaler]) -> set[str]:
+        """Where anything may have to be done: a boost may outlive its autoscaler (S40)."""
+        governed = {autoscaler.namespace for autoscaler in autoscalers}
+        boosted = {seen.pod.namespace for seen in pods if seen.is_boosted} - governed
+        return governed | (boosted - self._settings.ignored_namespaces)
+
+    def _siblings(self, changed: Collection[OwnerKey]) -> set[OwnerKey]:
+        known = {self._owners[key].topmost for key in changed if key in self._owners}
+        return {*changed, *(key for name in known - {None} for key in self._owners_under[name])}
+
+    def _sight_under(self, owners: Collection[OwnerKey]) -> _Sight:
+        ignored = self._settings.ignored_namespaces
+        return _sight_of(
+            [
+                self._look_at(pod)
+                for key in sorted(owners)
+                for pod in self._pods_of.under(key)
+                if pod.namespace not in ignored
+            ]
+        )
+
+    def _know_owners(self, owners: Mapping[OwnerKey, Ownership]) -> None:
+        for key, ownership in owners.items():
+            before = self._owners.get(key)
+            if before is not None and before.topmost != ownership.topmost:
+                self._owners_under[before.topmost].discard(key)
+            # The same record while nothing changed, so that its pods need no new look.
+            self._owners[key] = before if before == ownership else ownership
+            self._owners_under[ownership.topmost].add(key)
+
+    def _forget_owners(self, standing: Container[OwnerKey]) -> None:
+        for key in [key for key in self._owners if key not in standing]:
+            self._owners_under[self._owners.pop(key).topmost].discard(key)
+            self._short_since.pop(workload_name(key), None)
+
+    async def _resolve_owners(self, sight: _Sight) -> dict[OwnerKey, Ownership]:
+        return await resolve_owners(
+            self._cluster.owners, sight.by_owner, concurrency=self._settings.concurrency
+        )
+
+    async def _resolve_targets(self, autoscalers: Iterable[Autoscaler]) -> list[ObservedAutoscaler]:
+        return await resolve_targets(
+            self._cluster.owners, autoscalers, concurrency=self._settings.concurrency
+        )
+
+    async def _watched(
+        self, workloads: Iterable[WorkloadName]
+    ) -> dict[WorkloadName, Workload | None]:
+        """Workloads of which something is expected, as they are now; None for what is gone."""
+        owners = self._cluster.owners
+        # In a fixed order: some are asked for one by one, and a set has another order in each run.
+        return {
+            name: await owners.workload(name, self._api_version(name)) for name in sorted(workloads)
+        }
+
+    def _api_version(self, workload: WorkloadName) -> str:
+        """The API version of a watched workload, as its autoscaler gives it; empty without one."""
+        targets = (each.target for each in self._autoscalers_of.under(workload))
+        return next((target.api_version for target in targets if target is not None), "")
+
+    def _compose(
+        self,
+        sight: _Sight,
+        autoscalers: Collection[ObservedAutoscaler],
+        watched: Mapping[WorkloadName, Workload | None],
+        *,
+        now: datetime,
+        admission_alive: bool,
+        is_all: bool,
+    ) -> Observation:
+        memory, pods, namespaces = self._memory, sight.pods, sight.namespaces
+        observed = self._observe_pods(sight.seen)
+        by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
+        for workload, review in self._reviews(watched, observed, by_name):
+            memory.review(workload, review, now)
+        memory.weigh_lacks()
+        quotas = {name: found for name in namespaces if (found := self._cluster.quotas(name))}
+        configured = self._configured(sight.by_owner)
+        snapshot = Snapshot(
+            pods=observed,
+            autoscalers=list(autoscalers),
+            limit_ranges=self._limit_ranges(namespaces),
+            rooms=self._rooms,
+            node_use=replace(
+                self._node_use,
+                reserved=self._reserved.by_key(),
+                pod_counts=self._reserved.counts(),
+            ),
+            quotas=quotas,
+            paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
+            configured_replicas=configured,
+            first_ordinals=self._first_ordinals(sight.by_owner),
+            template_sizes=self._template_sizes(sight.by_owner),
+            min_ready=self._min_ready(sight.by_owner),
+            staged_revisions=self._staged_revisions(sight.by_owner),
+            rolling_out=self._rolling_out(sight.by_owner),
+            admission_alive=admission_alive,
+            resizes_in_place=self._can_resize,
+            pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
+            convergence={workload: miss.retry for workload, miss in memory.misses.items()},
+            evicted_in_vain=frozenset(
+                workload for workload, miss in memory.misses.items() if miss.expectation.is_eviction
+            ),
+            left_small={
+                workload: miss.left_small
+                for workload, miss in memory.misses.items()
+                if miss.left_small
+            },
+            unproven=memory.unproven(),
+            brake=memory.brake(),
+            degraded=memory.degraded(self._settings.plan.degraded_after, now),
+            settling=memory.settling(pods, now),
+            restarted=dict(memory.restarted),
+            gaps=memory.restart_gaps(self._cluster.pods.find, now),
+            short_handed=self._short_handed(sight, configured, quotas, now),
+            crowded=self._crowded(sight.seen),
+            usual_shares=dict(memory.usual_shares),
+            surging=None if is_all else memory.surging,
+        )
+        if observed != self._observed:
+            self._observed = observed
+            self._workloads = {each.pod.uid: each.workload for each in observed}
+        return Observation(snapshot, self._workloads, by_name, sight.by_owner.keys())
+
+    def _observe_pods(self, pods: Iterable[_Seen]) -> list[ObservedPod]:
+        unreadable = {each.namespace for each in self._cluster.autoscalers.unreadable}
+        if unreadable or self._memory.evicted:
+            return [self._observe_pod(seen, unreadable) for seen in pods]
+        owners = self._owners
+        return [
+            before
+            if (before := seen.observed) is not None
+            and seen.ownership is not None
+            and seen.owner is not None
+            and owners.get(seen.owner) is seen.ownership
+            else self._observe_pod(seen, unreadable)
+            for seen in pods
+        ]
+
+    def _observe_pod(self, seen: _Seen, unreadable: Container[str]) -> ObservedPod:
+        """The pod as plans see it: the same record as before where nothing changed."""
+        pod, before = seen.pod, seen.observed
+        ownership = None if seen.owner is None else self._owners.get(seen.owner)
+        workload = None if ownership is None else ownership.topmost
+        is_hidden = pod.namespace in unreadable
+        in_doubt = (pod.owner is not None and workload is None) or is_hidden
+        if pod.uid in self._memory.evicted:
+            # What we have evicted is as good as gone, whatever the view still shows.
+            return ObservedPod(replace(pod, is_deleting=True), workload, is_in_doubt=in_doubt)
+        if before is None or (before.workload, before.is_in_doubt) != (workload, in_doubt):
+            before = seen.observed = ObservedPod(pod, workload, is_in_doubt=in_doubt)
+        seen.ownership = None if is_hidden else ownership
+        return before
+
+    def _reviews(
+        self,
+        watched: Mapping[WorkloadName, Workload | None],
+        observed: Iterable[ObservedPod],
+        autoscalers: Mapping[AutoscalerName, Autoscaler],
+    ) -> Iterator[tuple[WorkloadName, Review]]:
+        if not watched:
+            return
+        members: dict[WorkloadName, list[Pod]] = {name: [] for name in watched}
+        for each in observed:
+            if each.workload is not None and each.workload in watched:
+                members[each.workload].append(each.pod)
+        for name, workload in watched.items():
+            concerned = self._memory.concerned_autoscaler(name)
+            autoscaler = None if concerned is None else autoscalers.get(concerned)
+            yield (
+                name,
+                Review(
+                    members[name],
+                    self._cluster.limit_ranges(name.namespace),
+                    wanted_pods=_wanted_pods(workload, members[name]),
+                    generation=None if autoscaler is None else autoscaler.generation,
+                    recommendation=(autoscaler and autoscaler.recommendation) or (),
+                ),
+            )
+
+    def _limit_ranges(self, namespaces: Iterable[str]) -> dict[str, Sequence[LimitRangeItem]]:
+        found = {name: self._cluster.limit_ranges(name) for name in namespaces}
+        return {name: items for name, items in found.items() if items}
+
+    def _look_at_nodes(self) -> None:
+        cluster, rooms = self._cluster, self._rooms or NodeRooms(())
+        nodes = tuple(cluster.nodes)
+        self._node_use = NodeUse({node.name: node.allocatable for node in nodes}, nodes=nodes)
+        if self._settings.caps_to_nodes:
+            daemons = list_daemons(cluster.daemon_sets, self._autoscalers_for, cluster.limit_ranges)
+            # The same while nothing changed, so that no pod needs a new look.
+            rooms = rooms.renew(nodes, daemons)
+        self._rooms = rooms
+
+    def _crowded(self, pods: Iterable[_Seen]) -> frozenset[str]:
+        """The boosted pods of which there are too many on the nodes of these pods."""
+        if self._boosted_on is None:
+            return frozenset()
+        most = self._settings.max_boosted_per_node
+        nodes = {seen.pod.node_name for seen in pods if seen.is_boosted} - {""}
+        crowds = (crowded_out(self._boosted_on.under(name), most) for name in sorted(nodes))
+        return frozenset().union(*crowds)
+
+    def _short_handed(
+        self,
+        sight: _Sight,
+        configured: Mapping[WorkloadName, int],
+        quotas: Container[str],
+        now: datetime,
+    ) -> frozenset[WorkloadName]:
+        """Return the owners in namespaces with quotas that have missed pods for a while."""
+        wanted = {owner: count for owner, count in configured.items() if owner.namespace in quotas}
+        if not wanted:
+            return frozenset()
+        members: defaultdict[WorkloadName, list[Pod]] = defaultdict(list)
+        for seen in sight.seen:
+            if (
+                seen.owner is not None
+                and seen.pod.namespace in quotas
+                and not seen.pod.is_deleting
+                and seen.pod.phase not in _ENDED
+            ):
+                members[workload_name(seen.owner)].append(seen.pod)
+        ordered, min_ready = self._first_ordinals(sight.by_owner), self._min_ready(sight.by_owner)
+        for owner, count in wanted.items():
+            since = self._short_since.get(owner, now)
+            # An owner that makes its pods in order waits for each to be ready, and for no quota.
+            # It may have gone on since the last look, and wait again.
+            step: datetime | None = since
+            if owner in ordered:
+                step = next_pod_from(members[owner], min_ready.get(owner, timedelta()))
+            if step is not None and len(members[owner]) < count:
+                self._short_since[owner] = max(since, step)
+            else:
+                self._short_since.pop(owner, None)
+        return frozenset(
+            owner
+            for owner in wanted
+            if owner in self._short_since and now - self._short_since[owner] >= _SHORT_FOR
+        )
+
+    def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.configured
+            for key, found in known
+            if found is not None and found.configured is not None
+        }
+
+    def _first_ordinals(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.first_ordinal
+            for key, found in known
+            if found is not None and found.first_ordinal is not None
+        }
+
+    def _template_sizes(
+        self, owners: Iterable[OwnerKey]
+    ) -> dict[WorkloadName, Mapping[str, Allocation]]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.sizes
+            for key, found in known
+            if found is not None and found.sizes is not None
+        }
+
+    def _min_ready(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, timedelta]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.min_ready
+            for key, found in known
+            if found is not None and found.min_ready
+        }
+
+    def _rolling_out(self, owners: Iterable[OwnerKey]) -> frozenset[WorkloadName]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return frozenset(
+            workload_name(key) for key, found in known if found is not None and found.is_rolling_out
+        )
+
+    def _staged_revisions(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, str]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.staged_revision
+            for key, found in known
+            if found is not None and found.staged_revision is not None
+        }
+
+
+def _sight_of(seen: Sequence[_Seen]) -> _Sight:
+    pods = [each.pod for each in seen]
+    return _Sight(
+        seen,
+        pods,
+        frozenset([pod.namespace for pod in pods]),
+        {each.owner: each.pod for each in seen if each.owner is not None},
+    )
+
+
+def _marking(cluster: Cluster, settings: UpdaterSettings) -> Marking | None:
+    if settings.hpa_conflict is not HpaConflict.HOLD:
+        return None
+    by_target = cluster.horizontals.index(attrgetter("target"))
+    by_namespace = cluster.horizontals.index(attrgetter("namespace"))
+    return Marking(Scaling(by_target.under, by_namespace.under, cluster.owners.known).of)
+
+
+def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | None:
+    if workload is not None:
+        return workload.replicas or 0
+    # What still has pods is not gone, but could not be asked for.
+    return 0 if members else None
+
+
+def _node_of_boosted(pod: Pod) -> str | None:
+    """The node of a pod that is boosted on it."""
+    is_over = pod.is_deleting or pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    return None if is_over or not boosted_containers(pod) else pod.node_name
+
+
+def _node_of(pod: Pod) -> str | None:
+    """The node on which a pod takes room; None if it takes none."""
+    is_over = pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    return None if is_over else pod.node_name or None
+
+
+def _target_name(autoscaler: Autoscaler) -> WorkloadName | None:
+    target = autoscaler.target
+    if target is None:
+        return None
+    return WorkloadName(autoscaler.namespace, target.kind, target.name)

@@ -1,0 +1,243 @@
+"""The last plan as a page for people and programs: one entry for each pod, as JSON."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final, TypeVar
+
+from trimtab.api.explain.pods import (
+    PlanOrigin,
+    PlansFrom,
+    PodsPage,
+    ShownAllocation,
+    ShownChange,
+    show_allocation,
+    show_change,
+    show_pods,
+)
+from trimtab.api.wire.codec import Written, encode
+from trimtab.api.wire.times import format_time
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost, wanted_in_the_end
+from trimtab.core.explain.next_pod import Newcomer, size_newcomer
+from trimtab.core.explain.pod_checks import PlanView, explain_pod, view_plan
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.model.pods import Wanted
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.snapshot import ObservedPod
+from trimtab.updater.decisions import Decisions
+from trimtab.updater.reports import TickReport, count_holds, count_kinds
+from trimtab.updater.state import Look
+
+NameT = TypeVar("NameT", bound=str)
+
+
+class _Entry(Written, frozen=True, kw_only=True):
+    namespace: str
+    pod: str
+    autoscaler: str | None = None
+    action: str
+    """`Evict`, `Resize`, `Unboost` or `Hold`."""
+    reason: str | None = None
+    """Of a hold, or why a startup boost ends."""
+    detail: str | None = None
+    """The words of the kubelet or the API server behind the reason."""
+    withheld: str | None = None
+    """What would be done but for the reason."""
+    since: str | None = None
+    until: str | None = None
+    """When another look is worth it although nothing happens."""
+    quick_oom: bool = False
+    change: ShownChange | None = None
+    current: Mapping[str, ShownAllocation] | None = None
+    wanted: Mapping[str, ShownAllocation] | None = None
+
+
+class _Page(Written, frozen=True, kw_only=True):
+    planned_at: str | None
+    is_blind: bool
+    is_admission_alive: bool
+    is_surging: bool
+    surging_namespaces: Sequence[str]
+    is_paused: bool
+    waiting: int
+    """Acts that the pace does not allow yet."""
+    actions: Mapping[str, int]
+    holds: Mapping[str, int]
+    pods: Sequence[_Entry]
+
+
+def show_plan(
+    outcomes: Iterable[Outcome],
+    decisions: Decisions,
+    report: TickReport,
+    query: Mapping[str, str],
+    *,
+    is_paused: bool = False,
+) -> bytes:
+    """The page, with the pods of `?namespace=` and `?autoscaler=` alone where these are asked for.
+
+    An autoscaler is asked for by its name, or by its namespace and name with a slash between them.
+    """
+    chosen = [each for each in outcomes if _is_asked_for(each, query)]
+    chosen.sort(key=lambda each: (each.pod.namespace, each.pod.name))
+    return encode(
+        _Page(
+            planned_at=None if report.is_blind else format_time(report.at),
+            is_blind=report.is_blind,
+            is_admission_alive=report.is_admission_alive,
+            is_surging=bool(report.surging),
+            surging_namespaces=sorted(report.surging),
+            is_paused=is_paused,
+            waiting=report.waiting,
+            actions=_ranked(count_kinds(chosen)),
+            holds=_ranked(count_holds(chosen)),
+            pods=[_entry(each, decisions.since(each)) for each in chosen],
+        )
+    )
+
+
+def encode_wanted(wanted: Wanted | None) -> dict[str, dict[str, Mapping[str, str]]]:
+    """What containers shall have, as people write it."""
+    shown = {name: show_allocation(each) for name, each in (wanted or {}).items()}
+    return {
+        name: {
+            kind: amounts
+            for kind, amounts in (("requests", each.requests), ("limits", each.limits))
+            if amounts
+        }
+        for name, each in shown.items()
+    }
+
+
+def _is_asked_for(outcome: Outcome, query: Mapping[str, str]) -> bool:
+    namespace, autoscaler = query.get("namespace"), query.get("autoscaler")
+    if namespace and outcome.pod.namespace != namespace:
+        return False
+    if not autoscaler:
+        return True
+    name = outcome.autoscaler
+    return name is not None and autoscaler in (name.name, f"{name.namespace}/{name.name}")
+
+
+def _entry(outcome: Outcome, since: datetime | None) -> _Entry:
+    pod, autoscaler = outcome.pod, outcome.autoscaler
+    return _Entry(
+        namespace=pod.namespace,
+        pod=pod.name,
+        autoscaler=None if autoscaler is None else autoscaler.name,
+        action=type(outcome).__name__,
+        reason=_reason(outcome),
+        detail=outcome.detail or None if isinstance(outcome, Hold) else None,
+        withheld=_withheld(outcome),
+        since=None if since is None else format_time(since),
+        until=_until(outcome),
+        quick_oom=isinstance(outcome, Evict | Resize) and outcome.quick_oom,
+        change=_show_change(outcome),
+        current={each.name: show_allocation(each.current) for each in pod.containers},
+        wanted=_show_wanted(outcome),
+    )
+
+
+def _reason(outcome: Outcome) -> str | None:
+    match outcome:
+        case Hold(reason=reason):
+            return reason.value
+        case Unboost(cause=cause):
+            return cause.value
+        case Evict() | Resize():
+            return None
+
+
+def _until(outcome: Outcome) -> str | None:
+    until = outcome.until if isinstance(outcome, Hold) else None
+    return None if until is None else format_time(until)
+
+
+def _withheld(outcome: Outcome) -> str | None:
+    if not isinstance(outcome, Hold) or outcome.withheld is None:
+        return None
+    return type(outcome.withheld).__name__
+
+
+def _show_change(outcome: Outcome) -> ShownChange | None:
+    change = None if isinstance(outcome, Unboost) else outcome.change
+    return None if change is None else show_change(change)
+
+
+def _show_wanted(outcome: Outcome) -> Mapping[str, ShownAllocation] | None:
+    wanted = wanted_in_the_end(outcome)
+    return (
+        None if wanted is None else {name: show_allocation(each) for name, each in wanted.items()}
+    )
+
+
+def _ranked(counts: Mapping[NameT, int]) -> dict[str, int]:
+    """The most frequent first."""
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return {str(name): counts[name] for name in names}
+
+
+MOST_PODS: Final = 200
+"""So many are explained at once."""
+
+
+def only_namespace(look: Look, namespace: str) -> Look:
+    """What was seen and planned in one namespace: plans never reach beyond one."""
+    pods = [each for each in look.snapshot.pods if each.pod.namespace == namespace]
+    autoscalers = [
+        each for each in look.snapshot.autoscalers if each.autoscaler.namespace == namespace
+    ]
+    return Look(
+        replace(look.snapshot, pods=pods, autoscalers=autoscalers),
+        [each for each in look.outcomes if each.pod.namespace == namespace],
+        look.at,
+    )
+
+
+def explain(view: PlanView, origin: PlanOrigin, query: Mapping[str, str]) -> PodsPage:
+    """The pods of a view that a query asks for by `pod`, or by `autoscaler`.
+
+    Of very many only those come that the plan names first: an updater has other things to do.
+    """
+    chosen = list(_choose(view, query))
+    explained = [
+        (explanation, _next(observed, view))
+        for observed in chosen[:MOST_PODS]
+        if (explanation := explain_pod(observed, view)) is not None
+    ]
+    return show_pods(explained, replace(origin, left_out=max(len(chosen) - MOST_PODS, 0)))
+
+
+def show_page(
+    look: Look | None, settings: PlanSettings, waiting: int, query: Mapping[str, str]
+) -> bytes:
+    """The pods of `?namespace=` and `?autoscaler=` or `?pod=`, as JSON; `null` without a plan."""
+    if look is None:
+        return encode(None)
+    part = only_namespace(look, query.get("namespace", ""))
+    view = view_plan(part.snapshot, settings, part.at, outcomes=part.outcomes)
+    origin = PlanOrigin(PlansFrom.UPDATER, part.at, settings, waiting=waiting)
+    return encode(explain(view, origin, query))
+
+
+def _choose(view: PlanView, query: Mapping[str, str]) -> Iterator[ObservedPod]:
+    """The pods that are asked for, in the order of the plan."""
+    pod, autoscaler = query.get("pod"), query.get("autoscaler")
+    observed = {each.pod.uid: each for each in view.context.snapshot.pods}
+    for uid, outcome in view.outcomes.items():
+        governor = None if outcome.autoscaler is None else outcome.autoscaler.name
+        is_asked_for = pod in (None, "", outcome.pod.name) and autoscaler in (None, "", governor)
+        # A pod that came since the last plan of all may be held already.
+        if is_asked_for and uid in observed:
+            yield observed[uid]
+
+
+def _next(observed: ObservedPod, view: PlanView) -> Newcomer:
+    context = view.context
+    pod = observed.pod
+    found = context.snapshot.quotas.get(pod.namespace, ())
+    room = BoostRoom(context.limit_ranges_of(pod), quotas=found)
+    owner = disruption_budgets.owner_of(pod)
+    sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
+    return size_newcomer(observed, view.index, room, context.settings.gates, sizes)

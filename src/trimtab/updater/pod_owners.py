@@ -1,0 +1,127 @@
+"""Which workload pods belong to and how many pods its owners want, asked once per direct owner.
+
+Well-known kinds are answered from stores; others may take a request, so several are asked at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+from trimtab.cluster.ports import Owners
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import Allocation, Pod, WorkloadName
+from trimtab.core.model.records import dataclass
+
+ItemT = TypeVar("ItemT")
+
+
+class OwnerKey(NamedTuple):
+    """One direct owner of pods, told from another of the same name by its uid.
+
+    Looked up several times for each pod of each plan, which a flat tuple of texts does best.
+    """
+
+    namespace: str
+    kind: str
+    name: str
+    api_version: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What a pod's direct owner leads to."""
+
+    topmost: WorkloadName | None
+    """None while it is in doubt."""
+    configured: int | None
+    """How many pods the direct owner wants; None if it does not say."""
+    first_ordinal: int | None = None
+    """Ordinal of its first pod, if it makes its pods one after the other."""
+    sizes: Mapping[str, Allocation] | None = None
+    """By container the resources in its pod template; None if they are not known."""
+    min_ready: timedelta = timedelta()
+    """Time for which each of those must be ready before the next one is made."""
+    staged_revision: str | None = None
+    """Revision that only new pods get, "" if its name is not known; None for most owners."""
+    is_rolling_out: bool = False
+    """True of a DaemonSet that replaces its pods, those that are not ready first."""
+
+
+def owner_key(pod: Pod) -> OwnerKey | None:
+    """The pod's direct owner."""
+    owner = pod.owner
+    if owner is None:
+        return None
+    return OwnerKey(pod.namespace, owner.kind, owner.name, owner.api_version, owner.uid)
+
+
+def workload_name(key: OwnerKey) -> WorkloadName:
+    """The direct owner by its name alone."""
+    return WorkloadName(key.namespace, key.kind, key.name)
+
+
+async def resolve_owners(
+    owners: Owners, pods: Mapping[OwnerKey, Pod], *, concurrency: int
+) -> dict[OwnerKey, Ownership]:
+    """The ownership of every direct owner, of each of which one pod is given."""
+    found: dict[OwnerKey, Ownership] = {}
+
+    async def resolve(item: tuple[OwnerKey, Pod]) -> None:
+        key, pod = item
+        topmost = await owners.topmost(pod)
+        direct = await owners.workload(workload_name(key), key.api_version)
+        if direct is None:
+            found[key] = Ownership(topmost, None)
+        else:
+            found[key] = Ownership(
+                topmost,
+                direct.replicas,
+                first_ordinal=direct.first_ordinal,
+                sizes=direct.sizes,
+                min_ready=direct.min_ready,
+                staged_revision=direct.staged_revision,
+                is_rolling_out=direct.is_rolling_out,
+            )
+
+    await _for_each(pods.items(), resolve, concurrency)
+    return found
+
+
+async def resolve_targets(
+    owners: Owners, autoscalers: Iterable[Autoscaler], *, concurrency: int
+) -> list[ObservedAutoscaler]:
+    """The autoscalers with the selectors of their targets, in the order in which they are found."""
+    found: list[ObservedAutoscaler] = []
+
+    async def resolve(autoscaler: Autoscaler) -> None:
+        target, selector = autoscaler.target, None
+        if target is not None:
+            name = WorkloadName(autoscaler.namespace, target.kind, target.name)
+            workload = await owners.workload(name, target.api_version)
+            selector = None if workload is None else workload.selector
+        found.append(ObservedAutoscaler(autoscaler, selector))
+
+    await _for_each(autoscalers, resolve, concurrency)
+    return found
+
+
+async def _for_each(
+    items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[None]], concurrency: int
+) -> None:
+    waiting = deque(items)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(concurrency, len(waiting))):
+            group.create_task(_work_off(waiting, work))
+            # Stores answer at once: whoever asks nobody else needs no help.
+            await asyncio.sleep(0)
+            if not waiting:
+                break
+
+
+async def _work_off(waiting: deque[ItemT], work: Callable[[ItemT], Awaitable[None]]) -> None:
+    while waiting:
+        await work(waiting.popleft())

@@ -1,0 +1,437 @@
+"""What the updater keeps from tick to tick: the shelf on which pure functions find their past.
+
+Nothing is decided here. It is lost with the process, and plans are made to start without it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from trimtab.core.changes.outcomes import Outcome
+from trimtab.core.guards import convergence, degradation, eviction_brake, rate_limit
+from trimtab.core.guards.convergence import (
+    SHOWS_WITHIN,
+    Expectation,
+    Fulfilled,
+    Missed,
+    NeverMade,
+    Verdict,
+    Void,
+)
+from trimtab.core.guards.degradation import ChangedWorkload, Degradation, is_ready
+from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.guards.eviction_brake import NO_DOUBT, Brake, Lack
+from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
+from trimtab.core.model.limit_ranges import LimitRangeItem
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.records import dataclass
+from trimtab.core.updates import pod_history
+from trimtab.core.updates.failed_changes import Miss, count_miss, is_forgiven, recall_small
+from trimtab.core.updates.pod_history import Recollection
+from trimtab.core.updates.resize_or_evict import Restart, end_of_gap
+from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Snapshot
+from trimtab.updater.pod_owners import OwnerKey, owner_key
+
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_TIMES_KEPT: Final = timedelta(hours=1)
+"""So long it is remembered where pods were created and evicted, while no successor is missing."""
+_SHARES_KEPT: Final = timedelta(days=1)
+"""After so long without pods nothing is usual in a namespace any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A workload of which something is expected, as it is now."""
+
+    pods: Sequence[Pod]
+    limit_ranges: Sequence[LimitRangeItem]
+    wanted_pods: int | None
+    """How many pods it wants, zero if it does not say; None if it is gone."""
+    generation: int | None
+    """Of the autoscaler that is for it; None if there is none."""
+    recommendation: Sequence[ContainerRecommendation] = ()
+    """Of the same."""
+
+
+class Memory:
+    """Recollections of pods, expectations of workloads, misses, and usual shares."""
+
+    def __init__(self) -> None:
+        self.recollections: dict[str, Recollection] = {}
+        """By the uid of the pod."""
+        self._of_all: Mapping[MemoryKey, PodMemory] | None = None
+        """The same as plans read it; None if it changed since."""
+        self.evicted: dict[str, datetime] = {}
+        """Evictions that were asked for and do not show in the view yet, by uid."""
+        self.under_way: set[str] = set()
+        """The uids of pods about which a request was sent that is not answered."""
+        self.disturbed: dict[WorkloadName, datetime] = {}
+        """When a pod of each direct owner was last evicted."""
+        self.restarted: dict[WorkloadName, datetime] = {}
+        """When a resize of a pod of each direct owner was last asked for that restarts it."""
+        self.last_restarts: dict[str, Restart] = {}
+        """By namespace the last restart of a ready pod that was asked for."""
+        self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
+        self.lacking: dict[WorkloadName, Lack] = {}
+        """Workloads that have no successor of an evicted pod."""
+        self.created: dict[str, datetime] = {}
+        """By namespace when the newest pod was created, by any owner."""
+        self._doubt = NO_DOUBT
+        """Evidence of late that no pod can be created in the whole cluster."""
+        self.last_evicted: dict[str, datetime] = {}
+        """By namespace when a pod was last evicted."""
+        self.misses: dict[WorkloadName, Miss] = {}
+        self.changed: dict[WorkloadName, ChangedWorkload] = {}
+        """Workloads that were changed of late, with how many pods were ready before."""
+        self.is_restored = False
+        """True once the workloads that an earlier updater found degraded are known."""
+        self.usual_shares: dict[str, float] = {}
+        """By namespace the share of pods that wanted to change lately."""
+        self._shares_at: dict[str, datetime] = {}
+        """When each of them was last learned."""
+        self.surging: frozenset[str] = frozenset()
+        self._begun_at: datetime | None = None
+
+    def begin_anew(self) -> None:
+        """Know that another may have acted until now."""
+        self._begun_at = None
+        self.is_restored = False
+
+    def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
+        """Bring the memory of the pods up to date; whether any has another governor than before."""
+        fresh = pod_history.recall(self.recollections, governed, now)
+        if fresh:
+            self.recollections |= fresh
+            self._of_all = None
+        return any(each.memory.governed_since == now for each in fresh.values())
+
+    def of_pods(self, uids: Iterable[str]) -> Mapping[MemoryKey, PodMemory]:
+        """The memory of these pods, as plans read it."""
+        return pod_history.pod_memory(self.recollections, uids)
+
+    def of_all(self) -> Mapping[MemoryKey, PodMemory]:
+        """The memory of all pods, as plans read it: the same map while nothing changes."""
+        if self._of_all is None:
+            self._of_all = self.of_pods(self.recollections)
+        return self._of_all
+
+    def forget_others(self, standing: Container[str]) -> None:
+        """Forget all pods but these, by uid."""
+        gone = [uid for uid in self.recollections if uid not in standing]
+        for uid in gone:
+            del self.recollections[uid]
+            self._of_all = None
+
+    def forget_lacks(self, standing: Container[str], now: datetime) -> None:
+        """Forget what is missing in all namespaces but these: their pods are not looked at."""
+        for workload in [each for each in self.lacking if each.namespace not in standing]:
+            del self.lacking[workload]
+        if not self.lacking:
+            kept = now - _TIMES_KEPT
+            for times in (self.created, self.last_evicted):
+                for namespace in [name for name, time in times.items() if time < kept]:
+                    del times[namespace]
+
+    def amend(
+        self,
+        pod: Pod,
+        governor: AutoscalerName | None,
+        change: Callable[[Recollection], Recollection],
+    ) -> None:
+        """Change what is remembered of the pod under its governor."""
+        found = self.recollections.get(pod.uid)
+        if found is None or found.governor != governor:
+            found = Recollection(governor)
+        self.recollections[pod.uid] = change(found)
+        self._of_all = None
+
+    def forget_shown_evictions(self, pods: Iterable[Pod], now: datetime) -> None:
+        """Forget evictions that the view shows, and those that it should show by now."""
+        if self.evicted:
+            standing = {pod.uid for pod in pods if not pod.is_deleting}
+            self.evicted = {
+                uid: at
+                for uid, at in self.evicted.items()
+                if uid in standing and now - at < SHOWS_WITHIN
+            }
+
+    def settling(self, pods: Iterable[Pod], now: datetime) -> frozenset[str]:
+        """The pods that cannot be counted on for the moment."""
+        if self._begun_at is None:
+            self._begun_at = now
+        lately = now - pod_history.SETTLING_FOR
+        self.disturbed = {owner: at for owner, at in self.disturbed.items() if at > lately}
+        self.restarted = {owner: at for owner, at in self.restarted.items() if at > lately}
+        # Just after a start nobody remembers what was done a moment before, by us or another.
+        is_new = self._begun_at >= lately
+        known, under_way = self.recollections, self.under_way
+        return frozenset(
+            [
+                pod.uid
+                for pod in pods
+                # Whatever becomes of a request, it may have had its effect before its answer comes.
+                if pod.uid in under_way
+                or (
+                    pod.ready_since is None
+                    # A pod that was just made is not up before it is ready, whoever asked for it:
+                    # a successor may come when nobody waits for it any more.
+                    and (is_new or _is_starting(pod, lately) or owner_of(pod) in self.disturbed)
+                )
+                # Of most pods there is nothing of late to remember, and all pods are asked for.
+                or (
+                    (found := known.get(pod.uid)) is not None
+                    and (updated := found.memory.last_updated_at) is not None
+                    and (updated >= lately or found.is_successor)
+                    and pod_history.is_settling(found, pod, now)
+                )
+            ]
+        )
+
+    def restart_gaps(
+        self, find: Callable[[str, str], Pod | None], now: datetime
+    ) -> Mapping[str, datetime]:
+        """Return by namespace when another ready pod may be restarted, where that is later."""
+        ends = {
+            namespace: end_of_gap(each, find(namespace, each.pod.name), now)
+            for namespace, each in self.last_restarts.items()
+        }
+        found = {namespace: end for namespace, end in ends.items() if end is not None}
+        self.last_restarts = {
+            namespace: each for namespace, each in self.last_restarts.items() if namespace in found
+        }
+        return found
+
+    def watched_workloads(self) -> set[WorkloadName]:
+        """The workloads of which something is expected, or was."""
+        return {*self.expectations, *self.misses, *self.changed, *self.lacking}
+
+    def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName | None:
+        """The autoscaler for which something was last done about a watched workload, if known."""
+        if expectations := self.expectations.get(workload):
+            return expectations[-1].autoscaler
+        if miss := self.misses.get(workload):
+            return miss.expectation.autoscaler
+        changed = self.changed.get(workload)
+        return None if changed is None else changed.autoscaler
+
+    def misses_by_autoscaler(self) -> Mapping[AutoscalerName, Miss]:
+        """The misses by the autoscaler for which the last change was made."""
+        return {miss.expectation.autoscaler: miss for miss in self.misses.values()}
+
+    def unproven(self) -> Mapping[WorkloadName, int]:
+        """By workload the evictions whose effect is not known yet."""
+        return {
+            workload: sum(each.is_eviction for each in expectations)
+            for workload, expectations in self.expectations.items()
+        }
+
+    def brake(self) -> Brake:
+        """Return where evictions stop for lack of successors."""
+        return eviction_brake.find_brake(self.lacking, self.created, self.last_evicted, self._doubt)
+
+    def note_pod(self, pod: Pod, now: datetime) -> None:
+        """Remember when a pod was created in the namespace: there it is possible."""
+        if pod.created_at is not None and pod.created_at > now - _TIMES_KEPT:
+            self._note_created(pod.namespace, min(pod.created_at, now))
+
+    def weigh_lacks(self) -> None:
+        """Remember what the lacks of this moment say about the whole cluster."""
+        self._doubt = eviction_brake.renew_doubt(self._doubt, self.lacking, self.created)
+
+    def expect(self, expectation: Expectation) -> None:
+        """Remember what a change should bring about; it replaces what was expected of the pod."""
+        others = [
+            each
+            for each in self.expectations[expectation.workload]
+            if each.pod_uid != expectation.pod_uid
+        ]
+        self.expectations[expectation.workload] = [*others, expectation]
+
+    def review(self, workload: WorkloadName, now: Review, at: datetime) -> None:
+        """Judge what is expected of the workload, and remember the verdicts."""
+        if now.wanted_pods is None:
+            self.expectations.pop(workload, None)
+            self.misses.pop(workload, None)
+            self.changed.pop(workload, None)
+            self.lacking.pop(workload, None)
+            return
+        self._review_health(workload, now, at)
+        self._review_successors(workload, now, now.wanted_pods, at)
+        verdicts = convergence.review(
+            self.expectations.get(workload, ()),
+            now.pods,
+            now.limit_ranges,
+            lacks_pods=sum(not pod.is_deleting for pod in now.pods) < now.wanted_pods,
+            now=at,
+        )
+        for verdict in verdicts:
+            self._take_in(workload, verdict, now, at)
+        miss = self.misses.get(workload)
+        if miss is not None and is_forgiven(miss, now.pods, now.generation, now.recommendation):
+            del self.misses[workload]
+        elif miss is not None:
+            self.misses[workload] = recall_small(miss, now.pods)
+
+    def learn_shares(
+        self, wishes: Mapping[str, rate_limit.Wishes], surging: frozenset[str], now: datetime
+    ) -> None:
+        """Remember which share of the pods of each namespace wants a change."""
+        for namespace, found in wishes.items():
+            passed = now - self._shares_at.get(namespace, now)
+            usual = self.usual_shares.get(namespace)
+            self.usual_shares[namespace] = rate_limit.remember_share(
+                usual, found.share, passed=passed
+            )
+            self._shares_at[namespace] = now
+        self.surging = surging
+        for namespace, at in [*self._shares_at.items()]:
+            if now - at > _SHARES_KEPT:
+                del self.usual_shares[namespace], self._shares_at[namespace]
+
+    def note_change(self, workload: WorkloadName, change: ChangedWorkload) -> None:
+        """Remember a change of a workload, and what is compared with later."""
+        self.changed[workload] = change
+
+    def degraded(
+        self, patience: timedelta | None, now: datetime
+    ) -> Mapping[WorkloadName, Degradation]:
+        """The workloads that have fewer ready pods than before for longer than patience."""
+        if patience is None:
+            return {}
+        return {
+            workload: found
+            for workload, record in self.changed.items()
+            if (found := degradation.judge(record, patience, now)) is not None
+        }
+
+    def _review_health(self, workload: WorkloadName, now: Review, at: datetime) -> None:
+        record = self.changed.get(workload)
+        if record is None:
+            return
+        live = [pod for pod in now.pods if not pod.is_deleting and pod.phase not in _ENDED]
+        reviewed = degradation.review(
+            record,
+            ready=sum(map(is_ready, live)),
+            wanted=now.wanted_pods or len(live),
+            generation=now.generation,
+            now=at,
+        )
+        if reviewed is None:
+            del self.changed[workload]
+        else:
+            self.changed[workload] = reviewed
+
+    def _review_successors(
+        self, workload: WorkloadName, now: Review, wanted: int, at: datetime
+    ) -> None:
+        evictions = [each for each in self.expectations.get(workload, ()) if each.is_eviction]
+        newest = eviction_brake.newest_successor(evictions, now.pods, at)
+        if newest is not None:
+            self._note_created(workload.namespace, newest)
+        before = self.lacking.pop(workload, None)
+        lack = eviction_brake.find_lack(before, evictions, now.pods, wanted=wanted, now=at)
+        if lack is not None:
+            self.lacking[workload] = lack
+
+    def _note_created(self, namespace: str, at: datetime) -> None:
+        self.created[namespace] = max(self.created.get(namespace, at), at)
+
+    def _take_in(self, workload: WorkloadName, verdict: Verdict, now: Review, at: datetime) -> None:
+        self._fulfil(workload, verdict.expectation)
+        match verdict:
+            case Fulfilled(expectation, pod):
+                self.misses.pop(workload, None)
+                self._succeed(expectation, pod)
+            case Missed(expectation, _, pod):
+                if pod is not None:
+                    self._succeed(expectation, pod)
+                known = (pod.uid for pod in now.pods)
+                self.misses[workload] = count_miss(
+                    self.misses.get(workload),
+                    verdict,
+                    known=known,
+                    generation=now.generation or 0,
+                    now=at,
+                    recommendation=now.recommendation,
+                )
+            case NeverMade(expectation, pod):
+                self._take_back(expectation, pod)
+            case Void():
+                pass
+
+    def _fulfil(self, workload: WorkloadName, expectation: Expectation) -> None:
+        remaining = [each for each in self.expectations[workload] if each is not expectation]
+        if remaining:
+            self.expectations[workload] = remaining
+        else:
+            del self.expectations[workload]
+
+    def _take_back(self, expectation: Expectation, pod: Pod) -> None:
+        """Forget a resize that counted as made, for the pod shows that it was not."""
+        found = self.recollections.get(pod.uid)
+        if found is not None:
+            self.recollections[pod.uid] = pod_history.after_no_effect(found, expectation.since)
+            self._of_all = None
+
+    def _succeed(self, expectation: Expectation, pod: Pod) -> None:
+        """Let a successor cool down from the eviction to which it owes its life (F19)."""
+        if expectation.is_eviction:
+            before = self.recollections.get(pod.uid, Recollection(expectation.autoscaler))
+            self.recollections[pod.uid] = pod_history.after_succession(before, expectation.since)
+            self._of_all = None
+
+
+def _is_starting(pod: Pod, lately: datetime) -> bool:
+    """Whether a pod was just made and is still on its way; one that falls over may need help."""
+    if pod.created_at is None or pod.created_at <= lately:
+        return False
+    return not any(each.termination or each.last_termination for each in pod.containers)
+
+
+class Look(NamedTuple):
+    """A plan of all pods, and what it was made from."""
+
+    snapshot: Snapshot
+    outcomes: Sequence[Outcome]
+    at: datetime
+
+
+class LastPlan:
+    """One outcome for each pod."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[str, Outcome] = {}
+        self._uids: defaultdict[OwnerKey | None, list[str]] | None = None
+        """By owner the pods; made when a part first asks for it."""
+
+    @property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """The outcomes by the uid of the pod, those of the latest plan last."""
+        return self._outcomes
+
+    def replace_all(self, outcomes: Iterable[Outcome]) -> None:
+        """Hold these outcomes and no others."""
+        self._outcomes = {each.pod.uid: each for each in outcomes}
+        self._uids = None
+
+    def replace_part(self, outcomes: Collection[Outcome], owners: Iterable[OwnerKey]) -> None:
+        """Hold these outcomes in the place of all that are about pods of these owners."""
+        if self._uids is None:
+            self._uids = defaultdict(list)
+            self._add_uids(self._uids, self._outcomes.values())
+        for owner in owners:
+            for uid in self._uids.pop(owner, ()):
+                found = self._outcomes.get(uid)
+                # Another owner may have adopted the pod since.
+                if found is not None and owner_key(found.pod) == owner:
+                    del self._outcomes[uid]
+        self._outcomes |= {each.pod.uid: each for each in outcomes}
+        self._add_uids(self._uids, outcomes)
+
+    @staticmethod
+    def _add_uids(
+        uids: defaultdict[OwnerKey | None, list[str]], outcomes: Iterable[Outcome]
+    ) -> None:
+        for each in outcomes:
+            uids[owner_key(each.pod)].append(each.pod.uid)

@@ -50,7 +50,7 @@ def list_metrics() -> dict[str, list[Exposed]]:
 
 def _find_all() -> Iterator[Exposed]:
     for name in _ENTRANCES:
-        importlib.import_module(f"trimtab.cli.{name}")
+        importlib.import_module(f"trimtab.cli.components.{name}")
     yield from _describe_all(REGISTRY._collector_to_names)
     # These two are registered by a process that has something to show.
     yield from _describe_all(

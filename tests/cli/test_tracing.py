@@ -194,7 +194,7 @@ async def test_without_the_extra_it_is_said_what_to_install(
 
 @pytest.mark.parametrize("component", ["recommender", "updater", "admission", "roles", "run"])
 def test_a_component_that_nobody_watches_imports_nothing_for_it(component: str) -> None:
-    look = f"import sys, trimtab.cli.{component}; print(*sys.modules)"
+    look = f"import sys, trimtab.cli.components.{component}; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", look], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import aiohttp
@@ -43,7 +44,6 @@ from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.model.resources import Resources
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trimtab.cluster import ports

@@ -65,7 +65,7 @@ def told() -> dict[str, set[str]]:
     """By event the keys that the code gives it by name."""
     found: dict[str, set[str]] = defaultdict(set)
     for folder in FOLDERS:
-        for path in (ROOT / "src/trimtab" / folder).glob("*.py"):
+        for path in (ROOT / "src/trimtab" / folder).rglob("*.py"):
             for event, keys in told_by(path):
                 found[event] |= keys
     return found

@@ -1,7 +1,8 @@
 """The bystander: learns what the recommender would, recommends the same, and writes nothing.
 
 It is made of the recommender's own steps, without those that write. Autoscalers need not exist for
-it: shadows (`core/report/virtual_autoscalers.py`) are as good. What it looks at does not change while it learns.
+it: virtual ones (`core/report/virtual_autoscalers.py`) are as good. What it looks at does not
+change while it learns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

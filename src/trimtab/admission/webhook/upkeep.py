@@ -1,8 +1,9 @@
 """Upkeep of the webhook: it is registered as it should be, and shows what is believed.
 
 At every turn the facts are looked at anew (the keys, the registration, what we show), and the next
-step follows from them: `core/webhook/registration` says how we are asked, `core/webhook/keyring` whom the API
-server believes. Any number of copies may do this at the same time, and stop at any point.
+step follows from them: `core/webhook/registration` says how we are asked, `core/webhook/keyring`
+whom the API server believes. Any number of copies may do this at the same time, and stop at any
+point.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Checks that components leave enough pods of every owner alone.
 
-The budget is the updater's own, by its arithmetic (`core/guards/disruption_budgets.py`): a share of the pods that
-an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
+The budget is the updater's own, by its arithmetic (`core/guards/disruption_budgets.py`): a share
+of the pods that an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
 """
 
 from collections.abc import Iterator

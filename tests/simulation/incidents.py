@@ -5,7 +5,7 @@ few simulated hours and few workloads: a second or two of CPU each.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from makers import MIB, amounts
@@ -22,7 +22,6 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, ContainerKind
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.simulation.components import REAL

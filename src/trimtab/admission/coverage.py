@@ -4,6 +4,7 @@ A tenant chooses how large an autoscaler is. What the webhook keeps of autoscale
 stored yet is the coverage alone, as bytes, so that its size is known.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -14,7 +15,6 @@ from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 
 _DECODER: Final = msgspec.json.Decoder(LabelSelector | None)

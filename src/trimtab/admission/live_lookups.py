@@ -7,6 +7,7 @@ be refused because of another autoscaler waits for a lookup that began after the
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from trimtab.admission.coverage import Coverage, cover
@@ -14,7 +15,6 @@ from trimtab.admission.logs import Timer
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.model.records import dataclass
 
 _MAX_WAITING: Final = 64
 """Maximum number of lookups of one namespace that wait; requests ask for further ones again."""

@@ -10,6 +10,7 @@ overlapping autoscalers.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeAlias
 
@@ -23,7 +24,6 @@ from trimtab.api.validation import selectors
 from trimtab.core.model import selector_validation as label_syntax
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 
 MAX_PATIENCE: Final = timedelta(seconds=2.5)
 """Maximum time for which an autoscaler waits; longer than it takes a claim to become void."""

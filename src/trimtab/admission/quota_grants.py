@@ -6,11 +6,11 @@ the same room, and the API server then refuses one of them until its owner tries
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.admission.logs import Timer
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.sizing.quota_grants import (
     LIFETIME_SECONDS,
     MAX_GRANTS,

@@ -6,14 +6,13 @@ Several worker processes each keep one; one of them shows the sum. How they are 
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from trimtab.admission.admit import Admitted
-from trimtab.core.model.records import dataclass
 
 KeyT = TypeVar("KeyT")
 

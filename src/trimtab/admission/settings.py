@@ -1,11 +1,10 @@
 """What an operator may tune about admission."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
 from trimtab.core.sizing.boost_room import MAX_PRIORITY
 

@@ -5,7 +5,7 @@ arrays, without ever leaving anybody out; whether and to what such a one changes
 the updater's plan and of what admission would give the new pod, one pod at a time.
 """
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -36,7 +36,6 @@ from trimtab.core.model.pods import (
     WorkloadName,
 )
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.core.recommendation import estimators

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 WIDTH: Final = 640
 HEIGHT: Final = 230

@@ -1,6 +1,6 @@
 """Contenders: the policies that can be compared."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
 import numpy as np
@@ -11,7 +11,6 @@ from trimtab.backtest.policies import Clairvoyant, Policy, Static, hindsight
 from trimtab.backtest.scenarios import Scenario, first_requests
 from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.model.records import dataclass
 
 TEMPLATE: Final = Autoscaler("", "", mode=UpdateMode.RECREATE)
 """An autoscaler that says nothing but that pods may be replaced."""

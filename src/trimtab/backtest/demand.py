@@ -1,6 +1,7 @@
 """Demand: what workloads needed over time, as arrays with a column for each workload."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -8,7 +9,6 @@ import numpy as np
 
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.model.pods import Allocation
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH
 from trimtab.core.usage.samples import MOST_BYTES, MOST_MILLICORES
 from trimtab.simulation.load.traces import Recording

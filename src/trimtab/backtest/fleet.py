@@ -1,7 +1,7 @@
 """The fleet: one container for each workload, as columns; what a minute of demand does to it."""
 
 from collections.abc import Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from trimtab.backtest.demand import CPU, MEMORY
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
-from trimtab.core.model.records import dataclass
 
 LONG_RUN: Final = 10
 """After so many minutes without a kill the next one is the first of a series again."""

@@ -1,6 +1,7 @@
 """The page: what policies would have done, in one file that anybody can open, also offline."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from typing import Final
@@ -13,7 +14,6 @@ from trimtab.backtest.runs import Outcome, Run
 from trimtab.backtest.tables import Row, cells, header
 from trimtab.backtest.timeline import LOWER, REQUEST, UPPER, Course, most_needed
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 
 
 def to_page(title: str, body: str, more_style: str = "") -> str:

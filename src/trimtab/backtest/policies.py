@@ -3,6 +3,7 @@
 Baselines stand here; the real decision code is in `autoscaled.py`.
 """
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
 from trimtab.backtest.fleet import Fleet
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 
 _NOBODY: Final = np.zeros(0, np.int64)
 _MINUTE: Final = 60.0

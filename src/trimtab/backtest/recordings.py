@@ -9,7 +9,7 @@ import csv
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -19,7 +19,6 @@ from trimtab.backtest.demand import Flaws, Reading, rates, record
 from trimtab.cluster.errors import TooMuchHistoryError
 from trimtab.cluster.ports import HistorySource
 from trimtab.core.model.pods import Allocation, Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard, halve
 from trimtab.simulation.load.traces import Recording, TraceError

@@ -11,6 +11,7 @@ minute and others by a step. Within a day all meet again, so that nobody's past 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,6 @@ from trimtab.backtest.policies import Choice, Policy, Readings, Situation
 from trimtab.backtest.timeline import Course
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
-from trimtab.core.model.records import dataclass
 
 _ROOM: Final = 1.5
 _SMALL: Final = np.array([[25.0], [170.0 * 1024 * 1024]])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import nullcontext
 from ctypes import c_long
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from multiprocessing import get_context
@@ -20,7 +21,6 @@ from trimtab.backtest.fleet import Fleet, Tally, join
 from trimtab.backtest.replay import Replay
 from trimtab.backtest.scenarios import Scenario, limits_of
 from trimtab.backtest.timeline import Course
-from trimtab.core.model.records import dataclass
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized

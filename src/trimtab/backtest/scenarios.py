@@ -1,12 +1,12 @@
 """Scenarios: with what requests and limits a replay begins."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY, REQUEST, Demand, percentile
 from trimtab.core.histogram.buckets import Floats
-from trimtab.core.model.records import dataclass
 
 NO_LIMIT: Final = np.inf
 _LEAST: Final = np.array([10.0, 32.0 * 1024 * 1024])

@@ -1,5 +1,6 @@
 """Scores: what a tally comes to, for one workload or for many, and how sure that is."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -7,7 +8,6 @@ import numpy as np
 from trimtab.backtest.demand import CPU, MEMORY
 from trimtab.backtest.fleet import Tally
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 
 _DAY: Final = 1440.0
 _MONTH: Final = 30 * _DAY

@@ -5,7 +5,7 @@ enough is different for every cluster, and can be found in its own past.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import product
 from typing import Final
@@ -15,7 +15,6 @@ from trimtab.backtest.contenders import Governed
 from trimtab.backtest.scores import Scores
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.recommendation import ResourceSettings
-from trimtab.core.model.records import dataclass
 
 GIB_PER_CORE: Final = 8.0
 """So much memory costs as much as one core, as the price lists of clouds have it."""

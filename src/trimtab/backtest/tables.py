@@ -3,11 +3,10 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Final
 
 from trimtab.backtest.scores import Interval, Scores
-from trimtab.core.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The course: how requests, bounds and kills of workloads went over time, coarse enough to draw."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -8,7 +9,6 @@ import numpy as np
 from trimtab.backtest.demand import Demand
 from trimtab.backtest.fleet import Fleet
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 
 BINS: Final = 300
 """No more points than this are drawn of one workload."""

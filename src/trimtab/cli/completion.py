@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -28,7 +29,6 @@ from trimtab.cluster.auth.kubeconfig_files import read_files
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http import paths
-from trimtab.core.model.records import dataclass
 
 _PATIENCE_SECONDS: Final = 3.0
 """Whoever has pressed a key does not wait for longer."""

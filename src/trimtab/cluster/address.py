@@ -1,10 +1,9 @@
 """Addresses of HTTP servers and proxies, as kubeconfigs and flags give them."""
 
 import base64
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
-
-from trimtab.core.model.records import dataclass
 
 _PORTS: Final = {"http": 80, "https": 443}
 

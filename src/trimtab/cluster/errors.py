@@ -27,12 +27,12 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
 from trimtab.api.wire.status_errors import Cause, Status
-from trimtab.core.model.records import dataclass
 
 _MISSING_RIGHT: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'

@@ -12,6 +12,7 @@ Reading leases, writing labels and remembering is left to the component.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -20,7 +21,6 @@ from trimtab.core.guards import rate_limit
 from trimtab.core.guards.rate_limit import Pace, PaceSettings
 from trimtab.core.model.json_patch import Add, Patch, Remove, pointer
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.workloads import Workload
 
 _NOBODY: Final = ""

@@ -6,6 +6,7 @@ are the original's. All of it is done on arrays, a few calls a tick.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -14,7 +15,6 @@ import numpy as np
 from trimtab.core.histogram.buckets import CORE, Floats, Ints
 from trimtab.core.histogram.row_table import list_distinct
 from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.recommendation.recommender import UncappedTargets
 from trimtab.recommender.prometheus_types import ArrayHistogram, PlainCounter

@@ -6,7 +6,7 @@ What is stored is never made worse: a checkpoint that holds less than the stored
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -14,7 +14,6 @@ from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, encode_supplement
 from trimtab.api.kinds.checkpoints import FINGERPRINT, Checkpoint
 from trimtab.cluster.ports import Cluster
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import fingerprint
 from trimtab.core.recommendation.conditions import ConditionType
 from trimtab.core.usage.checkpoint_extras import collect_supplements

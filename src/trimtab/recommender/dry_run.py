@@ -6,7 +6,7 @@ change while it learns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -18,7 +18,6 @@ from trimtab.cluster.ports import Clock, HistorySource, Owners
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Pod, PodHead, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
 from trimtab.core.report.sizes import Learned
 from trimtab.core.report.virtual_autoscalers import Group, list_shadows

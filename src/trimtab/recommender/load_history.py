@@ -9,13 +9,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
 from trimtab.cluster.ports import Clock, HistorySource
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.history import Replay
 from trimtab.core.usage.history_samples import PodTrace, Shard, halve, plan_shards, restore_pods

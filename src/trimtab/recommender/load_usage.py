@@ -6,6 +6,7 @@ lookup, and everything else is done on arrays.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -14,7 +15,6 @@ from trimtab.api.usage.external_metrics import PodGroup
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.ports import ExternalMetrics
 from trimtab.core.histogram.buckets import Floats
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 from trimtab.core.usage.aggregates import to_seconds

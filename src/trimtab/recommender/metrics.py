@@ -2,7 +2,7 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import product
 from typing import Final
@@ -10,7 +10,6 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
-from trimtab.core.model.records import dataclass
 from trimtab.recommender.accuracy_metrics import QualityMeter
 from trimtab.recommender.prometheus_types import PlainCounter
 from trimtab.recommender.reports import Step, TickReport, Turnout

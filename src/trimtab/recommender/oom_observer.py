@@ -7,12 +7,12 @@ eviction may come later than its end.
 
 from collections import deque
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.oom_kills import OomKill, find_oom_kills, list_oom_kills
 
 PodKey: TypeAlias = tuple[str, str]

@@ -1,6 +1,7 @@
 """Publishing: what each autoscaler should say, written where that matters."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trimtab.cluster.ports import Cluster
@@ -10,7 +11,6 @@ from trimtab.core.model.hpa import Claim, HpaConflict, Scaling, find_claims, sca
 from trimtab.core.model.matching import Conflict, ObservedAutoscaler
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.model.recommendation import Recommendation
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation.conditions import Findings, renew_conditions
 from trimtab.core.recommendation.relearning import has_learned_enough, keep_up

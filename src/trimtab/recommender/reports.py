@@ -1,14 +1,13 @@
 """What became of a tick: counts and problems, for logs, metrics and tests to be hung on."""
 
 from collections import Counter
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import add, attrgetter
 from typing import Final
 
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.samples import Intake
 

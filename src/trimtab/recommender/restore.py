@@ -5,7 +5,7 @@ ourselves is not needed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -17,7 +17,6 @@ from trimtab.core.histogram.checkpoint import (
     CheckpointError,
     decode_aggregate,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.recommendation.relearning import find_lost, list_explained
 from trimtab.core.usage.checkpoint_extras import restore_supplement
 from trimtab.core.usage.checkpoint_rotation import Turn

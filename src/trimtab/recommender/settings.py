@@ -1,13 +1,12 @@
 """What an operator may tune about the recommender; the defaults are the original's flags."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
 from trimtab.core.recommendation.status_changes import PublishingSettings

@@ -1,13 +1,12 @@
 """What the recommender knows between two ticks, and nothing about how it comes by it."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.recommendation import Recommendation
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation.conditions import Findings, Unsupported
 from trimtab.core.recommendation.recommender import Publications

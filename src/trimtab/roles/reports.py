@@ -1,11 +1,11 @@
 """What the role keeper has to tell of its ticks and acts; logs and metrics follow from it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.roles import RolePlan
 
 

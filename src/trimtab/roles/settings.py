@@ -1,12 +1,11 @@
 """What an operator may tune about the role keeper."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selector_validation import key_flaws, value_flaws
 from trimtab.core.model.validation import (
     SettingsError,

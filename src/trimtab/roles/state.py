@@ -1,14 +1,13 @@
 """What the role keeper keeps from tick to tick; nothing is decided here."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.guards import rate_limit
 from trimtab.core.guards.rate_limit import Pace, PaceSettings
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.roles import Role, Sighting
 
 SHOWS_WITHIN: Final = timedelta(seconds=10)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -21,7 +21,6 @@ from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.json_patch import Add, Patch
 from trimtab.core.model.pods import Allocation, Container, Pod
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.recommender.controller import Recommender

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 
 from trimtab.cluster.ports import UsageSource
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.api_server.connection import Line
 from trimtab.simulation.api_server.port import SimulatedCluster
 from trimtab.simulation.api_server.writes import Serving

@@ -9,12 +9,11 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.checks.base import Rules
 from trimtab.simulation.checks.inspector import Inspector, Violation
 from trimtab.simulation.components import REAL, USAGE, Stack

@@ -5,7 +5,7 @@ is drawn in `faults.py`, from the same seed.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from typing import Final, TypeVar
@@ -22,7 +22,6 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, ContainerKind
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.simulation.world.loads import OFFICE_DAY, Load, Wave

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -18,7 +18,6 @@ from trimtab.core.guards.eviction_brake import LACKS_AFTER
 from trimtab.core.model.autoscalers import is_paused
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.updates import pod_history
 from trimtab.core.updates.resize_or_evict import Restart, restarts_containers
 from trimtab.updater.actions import ActResult, carry_out, is_denial, server_words

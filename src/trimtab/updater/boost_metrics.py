@@ -4,6 +4,7 @@ Boosts are given by the admission controller; here a boost begins when it is fir
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -20,7 +21,6 @@ from trimtab.core.changes.outcomes import (
 )
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Container, Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.updater.actions import ActResult

@@ -3,7 +3,7 @@
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -12,7 +12,6 @@ from prometheus_client import Counter, Gauge, Histogram
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.records import dataclass
 from trimtab.updater.actions import ActResult
 from trimtab.updater.boost_metrics import BoostMeter, SizeMeter
 from trimtab.updater.reports import Absence, Acted, Blind, Failed, Held, News, Planned, Step

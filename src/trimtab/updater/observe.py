@@ -5,7 +5,7 @@ A part is all pods of some workloads: budgets and roles never reach beyond a wor
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final
@@ -17,7 +17,6 @@ from trimtab.core.model.hpa import HpaConflict, Marking, Scaling
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.workloads import Workload
 from trimtab.core.sizing.daemon_sets import list_daemons
 from trimtab.core.sizing.node_capacity import NodeRooms

@@ -6,6 +6,7 @@ Well-known kinds are answered from stores; others may take a request, so several
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +14,6 @@ from trimtab.cluster.ports import Owners
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Allocation, Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 
 ItemT = TypeVar("ItemT")
 

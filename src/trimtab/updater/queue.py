@@ -7,6 +7,7 @@ that end give something back and disturb nobody: they wait for nothing.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -24,7 +25,6 @@ from trimtab.core.guards.rate_limit import (
 )
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.updates.resize_or_evict import restarts_containers
 from trimtab.updater.pod_owners import OwnerKey, owner_key
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -12,7 +12,6 @@ from trimtab.cluster.ports import Clock
 from trimtab.core.changes.outcomes import Hold, Outcome
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.records import dataclass
 from trimtab.updater.actions import ActResult
 from trimtab.updater.queue import Task
 

@@ -1,11 +1,10 @@
 """What an operator may tune about the updater."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
 from trimtab.core.updates.candidates import PlanSettings
 

@@ -5,6 +5,7 @@ Nothing is decided here. It is lost with the process, and plans are made to star
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -25,7 +26,6 @@ from trimtab.core.guards.eviction_brake import NO_DOUBT, Brake, Lack
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.updates import pod_history
 from trimtab.core.updates.failed_changes import Miss, count_miss, is_forgiven, recall_small
 from trimtab.core.updates.pod_history import Recollection

@@ -9,9 +9,8 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, NoReturn
-
-from trimtab.core.model.records import dataclass
 
 _BACKLOG: Final = 1024
 _SOCKET_BYTES: Final = 64 * 1024

@@ -6,13 +6,12 @@ one stream must not disagree about where a request ends.
 """
 
 import re
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
 import msgspec
-
-from trimtab.core.model.records import dataclass
 
 MAX_BODY_BYTES: Final = 5 * 1024 * 1024
 """The original's; a pod is at most 1.5 MB, and a review of an update holds two."""

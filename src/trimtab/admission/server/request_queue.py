@@ -5,9 +5,8 @@ of it makes room for another one that takes up less.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
-
-from trimtab.core.model.records import dataclass
 
 _LEAST_BYTES: Final = 64 * 1024
 """Size that each request counts at least: the server looks at small ones again and again, too."""

@@ -14,6 +14,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from socket import socket
@@ -29,7 +30,6 @@ from trimtab.admission.server.http import (
     format_response,
 )
 from trimtab.admission.server.request_queue import Share, WaitingRoom
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.load_shedding import find_longest_awaited
 
 _ANSWERED_PER_TURN: Final = 16

@@ -7,11 +7,10 @@ and rotating certificates is left to others; here is only what they agree on wit
 
 import ssl
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 
 class TlsVersion(StrEnum):

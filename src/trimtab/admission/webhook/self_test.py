@@ -9,6 +9,7 @@ patch breaks the pod, which the API server tells before it asks anybody else.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -26,7 +27,6 @@ from trimtab.cluster.errors import (
 from trimtab.cluster.ports import WebhookHost
 from trimtab.core.model.json_patch import Add, Patch, pointer
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.registration import SELF_TEST_LABEL
 
 ANSWER: Final = "trimtab.dev/self-tested"

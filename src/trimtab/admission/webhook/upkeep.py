@@ -10,7 +10,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +26,6 @@ from trimtab.api.kinds.secrets import join_bundle, split_bundle
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Clock, WebhookHost
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook import keyring as steps
 from trimtab.core.webhook.keyring import (
     Authority,

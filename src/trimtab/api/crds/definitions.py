@@ -1,12 +1,12 @@
 """The CustomResourceDefinitions: the one source of `deploy/crds.yaml`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.api.crds.autoscaler import autoscaler_schema, autoscaler_schema_v1beta2
 from trimtab.api.crds.checkpoint import checkpoint_schema
 from trimtab.api.crds.schema import JSON, Schema
-from trimtab.core.model.records import dataclass
 
 GROUP: Final = "autoscaling.k8s.io"
 _APPROVAL: Final = "https://github.com/kubernetes/kubernetes/pull/63797"

@@ -4,6 +4,7 @@ The keys are an interface.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -26,7 +27,6 @@ from trimtab.core.model.durations import brief
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation, Container
 from trimtab.core.model.quantities import format_amount
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action

@@ -5,7 +5,7 @@ The keys are an interface. Amounts are quantities, exact to the unit.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -26,7 +26,6 @@ from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, 
 from trimtab.core.model.durations import brief
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.recommendation import RecommendationSettings, wants_integer_cpu
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.recommendation.steps import StepKind
 

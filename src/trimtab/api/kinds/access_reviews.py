@@ -1,13 +1,13 @@
 """Questions about rights, of ourselves or of somebody else, as rules of roles raise them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
 import msgspec
 
 from trimtab.api.wire.codec import DecodeError, Wire, decode, encode
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.page_access import Caller
 
 

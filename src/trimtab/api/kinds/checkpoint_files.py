@@ -5,6 +5,7 @@ itself writes on each object is left behind.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -18,7 +19,6 @@ from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.times import format_time
 from trimtab.core.histogram.checkpoint import CheckpointError, decode_aggregate
-from trimtab.core.model.records import dataclass
 
 KIND: Final = "VerticalPodAutoscalerCheckpoint"
 _API_VERSION: Final = f"{GROUP}/v1"

@@ -6,7 +6,7 @@ the right types.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +17,6 @@ from trimtab.api.wire.codec import Int64, Wire, Written, decode, encode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
 from trimtab.api.wire.times import ZERO_TIME, decode_time, format_time
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.size_bounds import MAX_NAME_CHARACTERS
 from trimtab.core.usage.checkpoint_extras import Supplement
 

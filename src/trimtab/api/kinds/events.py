@@ -1,6 +1,7 @@
 """Events: those that we write about pods and autoscalers, each with its text."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -11,7 +12,6 @@ from trimtab.api.wire.times import format_micro_time, format_time
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import Allocation, Pod, Wanted
 from trimtab.core.model.quantities import format_amount
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 
 UPDATER: Final = "vpa-updater"

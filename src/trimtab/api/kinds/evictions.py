@@ -1,5 +1,6 @@
 """What the kubelet tells of pods that it evicted for want of memory."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -10,7 +11,6 @@ from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.times import ZERO_TIME, decode_time
 from trimtab.core.model import quantities
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 
 

@@ -1,5 +1,6 @@
 """Leases: who holds one and until when, both ways."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,7 +9,6 @@ import msgspec
 from trimtab.api.wire.codec import Int32, Wire, Written, decode, encode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.times import decode_time, format_micro_time
-from trimtab.core.model.records import dataclass
 
 
 class _Spec(Wire, frozen=True, kw_only=True):

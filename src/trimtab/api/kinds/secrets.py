@@ -5,7 +5,7 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Final, TypeAlias
 
@@ -13,7 +13,6 @@ import msgspec
 
 from trimtab.api.wire.codec import DecodeError, Wire, decode, encode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.keyring import Authority, Keyring, ShownCertificate
 
 

@@ -1,6 +1,7 @@
 """External metrics: numbers that somebody outside knows, found by their labels."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -11,7 +12,6 @@ from trimtab.api.wire.lists import Listing, decode_list
 from trimtab.api.wire.metadata import text_map
 from trimtab.api.wire.quantities import NOT_GIVEN, decode_amount
 from trimtab.api.wire.times import ZERO_TIME, decode_time
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 

@@ -1,5 +1,6 @@
 """Usage as the metrics API tells it, decoded into columns: no record per sample."""
 
+from dataclasses import dataclass
 from itertools import chain
 from sys import intern
 from typing import Final, TypeAlias
@@ -11,7 +12,6 @@ from trimtab.api.wire.lists import Unreadable, decode_list
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.quantities import NOT_GIVEN, Amounts, decode_amount
 from trimtab.api.wire.times import ZERO_TIME, decode_time
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 
 

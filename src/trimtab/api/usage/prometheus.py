@@ -1,6 +1,7 @@
 """What Prometheus answers to queries, decoded into arrays: no record per sample."""
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from trimtab.api.wire.codec import DecodeError, Wire, decode
 from trimtab.core.histogram.buckets import Floats
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.prometheus_labels import (
     OwnerLabels,

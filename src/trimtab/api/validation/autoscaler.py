@@ -8,6 +8,7 @@ its finalizers removed. The schema of the CRD is checked by the API server (and 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.api.kinds import autoscaler_wire as wire
@@ -28,7 +29,6 @@ from trimtab.core.model import size_bounds
 from trimtab.core.model.autoscalers import ChangeDirection, UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.json_patch import Add, Patch
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH
 
 _PATH: Final = "spec.updatePolicy"

@@ -6,6 +6,7 @@ each one meets those before it as if they had been stored already.
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Final
@@ -22,7 +23,6 @@ from trimtab.api.wire import field_errors
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.field_errors import FieldError
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.records import dataclass
 
 KIND: Final = "VerticalPodAutoscaler"
 _KINDS: Final = (KIND, f"{KIND}Checkpoint")

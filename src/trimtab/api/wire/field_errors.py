@@ -6,12 +6,12 @@ field, its body the cause's message.
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from trimtab.core.model.quantities import Quantity
-from trimtab.core.model.records import dataclass
 
 Shown: TypeAlias = str | int | float | Quantity
 """A value that an error shows."""

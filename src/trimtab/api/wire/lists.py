@@ -4,13 +4,13 @@ Each item is decoded by itself: one object that cannot be read never hides the o
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from trimtab.api.wire.codec import DecodeError, Wire, decode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.core.model.records import dataclass
 
 _T = TypeVar("_T")
 

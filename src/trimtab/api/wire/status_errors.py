@@ -1,12 +1,12 @@
 """What the API server says when it refuses: a `Status` object instead of the one asked for."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
 from trimtab.api.wire.codec import Int32, Wire, decode
-from trimtab.core.model.records import dataclass
 
 
 class _Cause(Wire, frozen=True, kw_only=True):

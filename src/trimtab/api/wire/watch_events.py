@@ -5,7 +5,7 @@ Only an event that does not even say which object it is about is an error.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from sys import intern
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -15,7 +15,6 @@ import msgspec
 from trimtab.api.wire.codec import DecodeError, Wire, decode
 from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.status_errors import Status, decode_status
-from trimtab.core.model.records import dataclass
 
 RecordT = TypeVar("RecordT")
 

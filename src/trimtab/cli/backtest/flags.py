@@ -1,5 +1,6 @@
 """The flags of `trimtab backtest`."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,6 @@ from cyclopts import Parameter
 from trimtab.backtest.sweep import Grid, Setting
 from trimtab.cli.backtest.output import Format
 from trimtab.cli.flags.types import Count, Number, Numbers, Whole, flag_group
-from trimtab.core.model.records import dataclass
 
 
 @flag_group("What is replayed", order=1)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
 from typing import assert_never
@@ -16,7 +16,6 @@ from trimtab.backtest.sweep import Point, cheapest, frontier
 from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows, to_json, to_markdown
 from trimtab.cli.output.columns import disarm
 from trimtab.cli.output.csv import format_csv
-from trimtab.core.model.records import dataclass
 
 
 class Format(StrEnum):

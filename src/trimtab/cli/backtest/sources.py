@@ -5,6 +5,7 @@ import csv
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from io import StringIO
@@ -28,7 +29,6 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http import paths
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.history_samples import plan_shards
 from trimtab.simulation.load.traces import Recording, TraceError, open_lines, parse_recordings
 

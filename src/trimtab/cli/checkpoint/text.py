@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +13,6 @@ from trimtab.api.wire.times import format_time
 from trimtab.cli.output.columns import disarm, lay_out, screen_width
 from trimtab.core.histogram.checkpoint_summary import HistogramSummary, Summary
 from trimtab.core.model.durations import brief
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 
 _MIB: Final = 1024**2

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from random import SystemRandom
 from typing import Annotated, Any, Final, TypeVar
@@ -27,7 +28,6 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.live.cluster import LiveCluster, Scope
-from trimtab.core.model.records import dataclass
 from trimtab.core.updates.snapshot import Snapshot
 from trimtab.updater.observe import Observer
 from trimtab.updater.settings import UpdaterSettings

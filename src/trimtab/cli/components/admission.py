@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -56,7 +57,6 @@ from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.ports import Tracer
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.records import dataclass
 
 _COMMON: Final = LeaderlessFlags()
 _FLAGS: Final = AdmissionFlags()

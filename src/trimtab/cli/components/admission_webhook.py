@@ -3,6 +3,7 @@
 import secrets
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,6 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster
 from trimtab.cluster.live.webhook_host import LiveWebhookHost
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.registration import (
     Address,
     FailurePolicy,

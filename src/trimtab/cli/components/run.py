@@ -8,6 +8,7 @@ of each component of its own.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -21,7 +22,6 @@ from trimtab.cli.flags.run import RunFlags, SharedFlags
 from trimtab.cli.runtime import component, logs, process
 from trimtab.cli.runtime.http_server import parse_address
 from trimtab.cli.runtime.workers import Crew
-from trimtab.core.model.records import dataclass
 
 _COMMON: Final = SharedFlags()
 _FLAGS: Final = RunFlags()

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import SystemRandom
@@ -33,7 +34,6 @@ from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.http.retries import RetrySettings
 from trimtab.core.diagnosis.findings import Diagnosis, Finding, Severity
 from trimtab.core.diagnosis.registry import CHECKS, Check, Facts, diagnose
-from trimtab.core.model.records import dataclass
 
 _MARGIN: Final = max(len(severity) for severity in Severity) + 2
 _REMEDY: Final = "-> "

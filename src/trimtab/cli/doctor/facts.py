@@ -5,6 +5,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, cast
 
@@ -36,7 +37,6 @@ from trimtab.core.diagnosis.webhook import (
 )
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.workloads import owners_above
 from trimtab.core.webhook.registration import MAIN, Address, Registration, ServiceAddress
 from trimtab.updater.pod_owners import OwnerKey, owner_key, resolve_owners

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -44,7 +45,6 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.page_reviews import fetch_pages_token
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.model.records import dataclass
 
 _PATIENCE: Final = timedelta(seconds=30)
 _KINDS: Final = {

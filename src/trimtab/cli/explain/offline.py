@@ -1,7 +1,7 @@
 """What an explanation is made from where no component is asked: what the cluster shows."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,7 +23,6 @@ from trimtab.core.model.matching import (
     governor_of,
     match_autoscalers,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.recommender import pages as numbers
 from trimtab.recommender.restore import recall
 from trimtab.recommender.settings import RecommenderSettings

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import SystemRandom
 from typing import Final, TypeVar
 
@@ -24,7 +24,6 @@ from trimtab.cluster.live.diagnosis import find_components, list_pods
 from trimtab.cluster.live.page_reviews import fetch_pages_token
 from trimtab.core.diagnosis.components import Component, Installed
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.page_access import PAGES_TOKEN
 
 NUMBERS: Final = "/explain/numbers"

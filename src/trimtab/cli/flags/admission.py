@@ -5,6 +5,7 @@ their own.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -23,7 +24,6 @@ from trimtab.cli.flags.types import (
 )
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.records import dataclass
 from trimtab.core.sizing.boost_room import MAX_PRIORITY
 
 _OWN_NAMESPACE: Final = "NAMESPACE"

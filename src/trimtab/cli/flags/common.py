@@ -5,6 +5,7 @@ A field is a flag, and an environment variable too: `kube_api_qps` is `--kube-ap
 keep working; a flag that changes nothing here is said to do so.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -21,7 +22,6 @@ from trimtab.cli.flags.types import (
     flag_group,
     flag_groups,
 )
-from trimtab.core.model.records import dataclass
 
 
 class LogFormat(StrEnum):

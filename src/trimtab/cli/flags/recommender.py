@@ -1,5 +1,6 @@
 """The recommender's own flags, under the names and with the defaults of the original."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from trimtab.cli.flags.common import ClusterFlags
@@ -20,7 +21,6 @@ from trimtab.cli.flags.types import (
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.recommendation import MIB, RecommendationSettings, ResourceSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.recommendation.status_changes import PublishingSettings
 from trimtab.core.usage.aggregates import UsageSettings

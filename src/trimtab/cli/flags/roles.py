@@ -1,12 +1,12 @@
 """The role keeper's own flags; the original has no such component."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from trimtab.cli.flags.common import ClusterFlags
 from trimtab.cli.flags.types import Named, Span, Switch, Text, Whole, flag_group, split_names
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.roles import Role
 from trimtab.roles.settings import RolesSettings

@@ -5,7 +5,7 @@ shows itself is no longer its own affair, nor is the name of its lease, which is
 one: so `run` and a component that runs alone take turns like two copies of one.
 """
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Final, TypeAlias, TypeVar, cast
 
 from cyclopts import Parameter
@@ -18,7 +18,6 @@ from trimtab.cli.flags import updater as updater_flags
 from trimtab.cli.flags.common import CommonFlags, ElectionFlags, LineFlags
 from trimtab.cli.flags.types import Switch, Text, flag_group, flag_groups
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.records import dataclass
 
 _USUAL_WRITES: Final = updater_flags.CareFlags().update_worker_count
 

@@ -4,7 +4,7 @@ Flags that the original does not have stand in groups of their own.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -25,7 +25,6 @@ from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.records import dataclass
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.updater.settings import UpdaterSettings
 

@@ -1,5 +1,6 @@
 """The flags of `trimtab report`."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +10,6 @@ from cyclopts import Parameter
 
 from trimtab.cli.flags.recommender import HistoryFlags
 from trimtab.cli.flags.types import Span, Switch, Text, Whole, flag_group
-from trimtab.core.model.records import dataclass
 from trimtab.core.report.severity import Severity
 
 

@@ -8,7 +8,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -34,7 +34,6 @@ from trimtab.core.model.hpa import Horizontal, Marking, scaling_among
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.model.recommendation import MIB, RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 from trimtab.core.report.sizes import Surroundings, Totals, WorkloadSizing, add_up, size_group
 from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods

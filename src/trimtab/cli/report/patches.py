@@ -11,6 +11,7 @@ is written anew. Names come from owner references, which may say anything.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, assert_never
@@ -23,7 +24,6 @@ from trimtab.cli.output.amounts import write_quantities
 from trimtab.cli.report.flags import PatchKind
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import ContainerKind
-from trimtab.core.model.records import dataclass
 from trimtab.core.report.sizes import ContainerSizing, WorkloadSizing
 
 _TEMPLATES: Final = {

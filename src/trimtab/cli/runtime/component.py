@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from random import SystemRandom
@@ -40,7 +40,6 @@ from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope, merge_scopes
 from trimtab.cluster.live.leader_election import ElectionSettings, Elector
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.records import dataclass
 
 FlagsT = TypeVar("FlagsT")
 SettingsT = TypeVar("SettingsT")

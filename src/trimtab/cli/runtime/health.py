@@ -8,7 +8,7 @@ gave us (F43). Starting anew would not help there, so the reason is told instead
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NoReturn, Protocol, TypeGuard
 
@@ -18,7 +18,6 @@ from trimtab.cli.runtime.cluster_problems import CRDS_MISSING
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError
 from trimtab.cluster.live.cluster import RequiredRead
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 
 OLDEST_VIEW: Final = timedelta(minutes=5)
 """A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""

@@ -1,6 +1,7 @@
 """The source of history that the recommender's flags ask for, and what shows it who we are."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.cli.errors import UsageError
@@ -10,7 +11,6 @@ from trimtab.cluster.address import parse_address
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.usage.prometheus import Prometheus, SeriesNames
 from trimtab.cluster.usage.prometheus_client import Access, Exchange, QueryClient, QuerySettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
 
 PROMETHEUS: Final = "prometheus"

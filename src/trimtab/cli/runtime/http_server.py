@@ -13,7 +13,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, TypeAlias, assert_never
@@ -26,7 +26,6 @@ from trimtab.admission.server.connections import Door, Handshakes
 from trimtab.admission.server.http import MAX_HEAD_BYTES, has_stray
 from trimtab.cli.errors import UsageError
 from trimtab.cli.runtime import workers
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.load_shedding import find_longest_awaited
 from trimtab.core.webhook.page_access import Access, Decision
 

@@ -15,6 +15,7 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NoReturn
 
@@ -25,7 +26,6 @@ from prometheus_client import Gauge
 from trimtab.cli.errors import FailedError
 from trimtab.cluster.live.leader_election import Elector
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 
 GRACE: Final = timedelta(seconds=20)
 """How long saving may take; a kubelet waits for 30 s before it ends a process."""

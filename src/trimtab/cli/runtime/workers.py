@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,6 @@ import msgspec
 from trimtab.admission.reports import Tally
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cluster.errors import tell
-from trimtab.core.model.records import dataclass
 
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH_BYTES: Final = 4

@@ -8,13 +8,13 @@ import hashlib
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 
 _REREAD_AFTER: Final = timedelta(minutes=1)
 """As often as the original; the kubelet replaces a token long before the old one ends."""

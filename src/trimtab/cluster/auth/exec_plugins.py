@@ -6,6 +6,7 @@ requests that want a new one, one runs the program and the others wait for it.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,7 +18,6 @@ from trimtab.cluster.auth import credentials
 from trimtab.cluster.auth.credentials import Identity, with_token
 from trimtab.cluster.errors import PluginError
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _SHOWN: Final = 500

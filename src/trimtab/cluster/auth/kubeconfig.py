@@ -7,6 +7,7 @@ import base64
 import binascii
 import ssl
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +29,6 @@ from trimtab.cluster.auth.exec_plugins import ExecPlugin, PluginCall
 from trimtab.cluster.auth.kubeconfig_files import Cluster, Context, Kubeconfig, Placed, Plugin, User
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 
 _EntryT = TypeVar("_EntryT")
 

@@ -5,7 +5,7 @@ in it are understood from the file's own folder.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -15,7 +15,6 @@ import yaml
 from trimtab.cluster.auth.credentials import read_text
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.yaml_bounds import YAMLBoundsError, check_bounds
-from trimtab.core.model.records import dataclass
 
 _EntryT = TypeVar("_EntryT")
 

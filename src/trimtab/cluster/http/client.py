@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
 from random import Random
@@ -28,7 +28,6 @@ from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.http.responses import Head, TooLongError
 from trimtab.cluster.http.retries import RetrySettings
 from trimtab.cluster.ports import NO_TRACES, Clock, Span, Tracer
-from trimtab.core.model.records import dataclass
 
 
 class LineError(ValueError):

@@ -5,11 +5,9 @@ asks for them.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Protocol
-
-from trimtab.core.model.records import dataclass
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 _MAX_SIZE_LINE: Final = 1024

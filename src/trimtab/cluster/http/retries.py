@@ -4,6 +4,7 @@ Reads are repeated whenever that may help. A write is repeated only if the serve
 on it: it was turned away with 429, or never left.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -16,7 +17,6 @@ from trimtab.cluster.errors import (
     TooManyRequestsError,
     UnreachableError,
 )
-from trimtab.core.model.records import dataclass
 
 _PASSING: Final = frozenset(
     {

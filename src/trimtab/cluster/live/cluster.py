@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -36,7 +36,6 @@ from trimtab.core.model.hpa import Horizontal
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.workloads import Namespace, Workload
 from trimtab.core.sizing.node_capacity import DAEMON_SET
 from trimtab.core.sizing.quotas import Quota

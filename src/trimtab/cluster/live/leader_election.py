@@ -16,7 +16,7 @@ Losing the lease ends what was done under it and goes back to waiting; nothing e
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NoReturn, Protocol, TypeAlias
 
@@ -24,7 +24,6 @@ from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError, RivalError
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 
 _OURS: Final = "_trimtab"
 """What the names of all holders end with that are Trimtab."""

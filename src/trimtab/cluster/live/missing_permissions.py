@@ -6,10 +6,10 @@ note of it a process that may not evict would look well for ever.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from types import TracebackType
 
 from trimtab.cluster.errors import ForbiddenError
-from trimtab.core.model.records import dataclass
 
 
 class MissingRights:

@@ -7,6 +7,7 @@ alone; `workload` asks the server where the answer is due.
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
@@ -20,7 +21,6 @@ from trimtab.cluster.http import paths
 from trimtab.cluster.live.missing_permissions import MissingRights
 from trimtab.cluster.ports import Clock
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.workloads import Workload
 
 KeyT = TypeVar("KeyT")

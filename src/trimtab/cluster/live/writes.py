@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -38,7 +39,6 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.pods import Pod, asks_for_same
-from trimtab.core.model.records import dataclass
 
 _MAX_SERIES: Final = 4096
 """Different events that are remembered; as many as client-go remembers."""

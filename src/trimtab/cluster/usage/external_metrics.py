@@ -9,7 +9,7 @@ shows in its first answers, they are asked for one by one.
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Final, Protocol, TypeAlias
@@ -20,7 +20,6 @@ from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, UnreachableError
 from trimtab.cluster.http import paths
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import (
     LabelRequirement,

@@ -1,11 +1,11 @@
 """Usage from the metrics API: the newest reading of every container."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from trimtab.api.usage.pod_metrics import UsageColumns, decode_pod_metrics
 from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.http import paths
-from trimtab.core.model.records import dataclass
 
 
 class Server(Protocol):

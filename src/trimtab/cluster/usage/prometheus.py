@@ -7,6 +7,7 @@ asks for how much, and when again, is for others to decide; queries go through
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
@@ -17,7 +18,6 @@ from trimtab.api.usage import prometheus
 from trimtab.api.usage.prometheus import LabelledSeries
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.usage.prometheus_client import QueryClient
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.history_samples import (
     Owner,

@@ -8,6 +8,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -31,7 +32,6 @@ from trimtab.cluster.auth.credentials import (
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import require_at_least, require_interval
 
 _HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding", "identity"))

@@ -6,7 +6,7 @@ makes no sense), it waits a little longer each time and goes on; the store keeps
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -21,7 +21,6 @@ from trimtab.cluster.ports import Clock
 from trimtab.cluster.watch import state_machine
 from trimtab.cluster.watch.state_machine import Change, Confirm, State
 from trimtab.cluster.watch.store import Writer
-from trimtab.core.model.records import dataclass
 
 RecordT = TypeVar("RecordT")
 

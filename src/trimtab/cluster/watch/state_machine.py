@@ -11,12 +11,12 @@
       ^----------+----------+----------+  (the version is forgotten)
 """
 
+from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar, assert_never
 
 from trimtab.api.wire import watch_events
 from trimtab.api.wire.lists import Listing, Unreadable
 from trimtab.api.wire.watch_events import Entry, ObjectName, Told
-from trimtab.core.model.records import dataclass
 
 RecordT = TypeVar("RecordT")
 

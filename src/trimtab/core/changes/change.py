@@ -6,6 +6,7 @@ how many pods of a workload at once, is left to others.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import inf
@@ -27,7 +28,6 @@ from trimtab.core.model.pods import (
     Pod,
     PodPhase,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.validation import require_at_least
 from trimtab.core.sizing.container_resources import is_off

@@ -1,6 +1,6 @@
 """What a plan says about one pod."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -9,7 +9,6 @@ from trimtab.core.changes.change import Change
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resources
 
 

@@ -1,12 +1,12 @@
 """Checks of the API server itself: what it can do, its clock, rights, and our kinds of objects."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
 from trimtab.core.model.durations import brief
-from trimtab.core.model.records import dataclass
 
 _CLOSE: Final = timedelta(seconds=5)
 """What the network and the whole seconds of a Date header may make of equal clocks."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,7 +18,6 @@ from trimtab.core.model.matching import (
     match_autoscalers,
 )
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Workload
 from trimtab.core.recommendation.conditions import ConditionType, Unsupported, UnsupportedReason

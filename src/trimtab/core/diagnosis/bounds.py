@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.diagnosis.autoscalers import Governed
@@ -11,7 +12,6 @@ from trimtab.core.model.hpa import Horizontal
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.pods import Allocation, PodPhase
 from trimtab.core.model.quantities import format_amount
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation.conditions import ConditionReason
 from trimtab.core.sizing.quotas import Claim, Quota, growth

@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
 from trimtab.core.model.durations import brief
-from trimtab.core.model.records import dataclass
 
 _AHEAD: Final = timedelta(seconds=5)
 _STATUS_PATIENCE: Final = timedelta(minutes=1)

@@ -5,10 +5,9 @@ left to others. A fact that could not be had is a value, too, so that nobody tak
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
-
-from trimtab.core.model.records import dataclass
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")

@@ -1,6 +1,7 @@
 """All checks there are: their names, what each asks, and which facts it needs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -47,7 +48,6 @@ from trimtab.core.diagnosis.webhook import (
 )
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.hpa import Horizontal
-from trimtab.core.model.records import dataclass
 
 
 class Topic(StrEnum):

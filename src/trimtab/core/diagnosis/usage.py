@@ -1,12 +1,12 @@
 """Checks of what is read: whether usage comes, whether it is fresh, and whether of all pods."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from trimtab.core.diagnosis.findings import Finding, Severity, ok
 from trimtab.core.model.durations import brief
-from trimtab.core.model.records import dataclass
 
 PodName: TypeAlias = tuple[str, str]
 """Namespace and name."""

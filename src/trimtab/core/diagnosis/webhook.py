@@ -4,12 +4,12 @@ Of certificates only their times and fingerprints are known here; reading them i
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
 from trimtab.core.model.durations import brief
-from trimtab.core.model.records import dataclass
 from trimtab.core.webhook.registration import MAIN, SELF_TEST, Registration, ServiceAddress
 
 _SOON: Final = timedelta(days=7)

@@ -5,7 +5,7 @@ pod's owner says; where the template is not known, the pod that runs stands in f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.cap_notes import Note
@@ -19,7 +19,6 @@ from trimtab.core.model.matching import (
 )
 from trimtab.core.model.pods import Allocation, Container, Pod
 from trimtab.core.model.quantities import parse_amount
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.admission_patch import size_pod
 from trimtab.core.sizing.boost_room import BoostRoom

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from statistics import median_low
 from typing import TypeAlias
 
@@ -14,7 +14,6 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.matching import governor_of, index_by_workload
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.updates.snapshot import Snapshot
 

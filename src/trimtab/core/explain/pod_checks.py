@@ -7,7 +7,7 @@ the outcome comes from there, and its reason is among those that are found.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,7 +22,6 @@ from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.matching import AutoscalerIndex, governor_of, index_by_workload
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import node_use
 from trimtab.core.sizing.node_use import Shortage

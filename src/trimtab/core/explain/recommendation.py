@@ -6,7 +6,7 @@ records; how they are told to people is left to the wire.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -16,7 +16,6 @@ import numpy as np
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme, truncate
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.recommendation import estimators
 from trimtab.core.recommendation.groups import Layout, lay_out, make_block

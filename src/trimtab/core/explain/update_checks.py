@@ -3,12 +3,12 @@
 The questions are those of a plan; who asks them all is `hearing.py`.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.records import dataclass
 
 
 class CheckKind(StrEnum):

@@ -8,6 +8,7 @@ all (F16).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -26,7 +27,6 @@ from trimtab.core.model.pods import (
     Wanted,
     WorkloadName,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.startup_boost import annotation_name, boosted_containers
 

@@ -7,13 +7,12 @@ still helped: it cannot get ready without more memory.
 
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 
 STOPPED: Final = "UpdatesStopped"
 """The condition of an autoscaler whose workload the updater has stopped changing."""

@@ -8,13 +8,13 @@ what became of it.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import require_at_least, require_fraction
 
 # Owners that say how many pods they want: where that is not known, or is none, hands off. A job

@@ -10,14 +10,13 @@ created in it. One pod anywhere shows that the lacks are a matter of their names
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 from zlib import crc32
 
 from trimtab.core.guards.convergence import Expectation
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 
 LACKS_AFTER: Final = timedelta(seconds=30)
 """An owner that has created no pod for so long cannot, as far as the updater knows."""

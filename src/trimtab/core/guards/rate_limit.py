@@ -6,11 +6,10 @@ start little is known and much may want to change at once, so both begin small (
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import require_at_least
 
 _FIRST_SHARE: Final = 0.1

@@ -19,6 +19,7 @@ Rules, the original's where it has any:
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 from typing import Final, TypeVar
@@ -32,7 +33,6 @@ from trimtab.core.histogram.checkpoint import HistogramCheckpoint, HistogramCont
 from trimtab.core.histogram.decay import LAST_TIME, ZERO_TIME, Decay
 from trimtab.core.histogram.weights import Weights
 from trimtab.core.histogram.window_storage import grown, room_for
-from trimtab.core.model.records import dataclass
 
 # Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200

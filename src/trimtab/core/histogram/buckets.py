@@ -7,13 +7,12 @@ functions `_power` and `_logarithm` here.
 """
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from trimtab.core.model.records import dataclass
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]

@@ -7,7 +7,7 @@ rules of both directions are here.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -17,7 +17,6 @@ import numpy as np
 
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats
 from trimtab.core.histogram.decay import LAST_TIME, ZERO_TIME
-from trimtab.core.model.records import dataclass
 
 VERSION: Final = "v3"
 """The only version of checkpoints that can be read."""

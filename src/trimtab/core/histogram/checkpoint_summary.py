@@ -1,6 +1,7 @@
 """What a checkpoint holds, as people ask for it: how much, since when, and what percentiles say."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,7 +15,6 @@ from trimtab.core.histogram.checkpoint import (
     HistogramContent,
     decode_aggregate,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 
 PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99)

@@ -6,13 +6,13 @@ at the window's end, so that it weighs the same whenever in the window it was se
 takes the place of what was booked before.
 """
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 
 Booleans: TypeAlias = NDArray[np.bool_]
 

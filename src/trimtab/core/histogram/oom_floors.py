@@ -6,12 +6,12 @@ window is, and no memory target falls below it.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from trimtab.core.histogram.buckets import MEMORY_BUCKETS, Floats, Ints
-from trimtab.core.model.records import dataclass
 
 MOST_LEVELS: Final = 16
 """So many levels are kept of one aggregate; then the lowest is forgotten."""

@@ -7,13 +7,13 @@ closed up.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.histogram.buckets import Buckets, Floats, Ints
-from trimtab.core.model.records import dataclass
 
 NARROW_WIDTHS: Final = (16, 24, 40, 64, 96, 128)
 

@@ -1,14 +1,13 @@
 """What deciders know of an autoscaler: one VerticalPodAutoscaler object, decoded."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from trimtab.core.model.pods import says_paused
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.selectors import Selector
 

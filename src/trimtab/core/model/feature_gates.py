@@ -4,9 +4,8 @@ All gates are on: here these features are finished (decision D1). The names stay
 can switch a feature off, and so that command lines written for the original keep working.
 """
 
+from dataclasses import dataclass
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 _ALL: Final = "AllAlpha"
 _NONE: Final = "AllBeta"

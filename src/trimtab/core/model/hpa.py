@@ -7,7 +7,7 @@ workload that is scaled horizontally on it is held: recommended as ever, and app
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -19,7 +19,6 @@ from trimtab.core.model.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.workloads import Known, owners_above
 

@@ -1,10 +1,10 @@
 """LimitRanges: what a namespace allows a container or a whole pod to ask for."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 

@@ -8,12 +8,12 @@ workload is left to those who can see owners.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 
 # An object without a creation time was never stored; the original counts it as the oldest.

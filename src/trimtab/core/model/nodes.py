@@ -1,10 +1,9 @@
 """Nodes: what each has to give, and what it says about the pods that it takes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 
 

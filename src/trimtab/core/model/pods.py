@@ -1,7 +1,7 @@
 """What deciders know of a pod: the few fields that matter, decoded once at the edge."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from trimtab.core.model.nodes import Placement
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 
 

@@ -7,12 +7,11 @@ positive ones, and no number is printed as another.
 """
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache, total_ordering
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import MAX_AMOUNT, Resource
 
 _MIN_AMOUNT: Final = -(2**63)

@@ -5,14 +5,13 @@ once, on arrays, in `estimates.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
 from trimtab.core.model.autoscalers import ContainerPolicy, ContainerRecommendation
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.model.validation import (
     SettingsError,

@@ -7,11 +7,11 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from trimtab.core.model import selectors
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 
 _OPERATORS: Final = {operator.value: operator for operator in Operator}

@@ -8,11 +8,9 @@ these states. How a selector is built from the wire, and refused, is in `selecto
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 _MANY_VALUES: Final = 16
 """A selector with more values in one requirement is folded before its next match."""

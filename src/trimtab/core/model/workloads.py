@@ -1,14 +1,13 @@
 """What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, TypeAlias
 
 import msgspec
 
 from trimtab.core.model.pods import Allocation, OwnerReference, Pod, WorkloadName, says_paused
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector
 
 MAX_LEVELS: Final = 32

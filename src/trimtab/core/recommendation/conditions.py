@@ -5,7 +5,7 @@ carried over. All words that people read in a condition are formed here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, assert_never
@@ -14,7 +14,6 @@ from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.model.hpa import Claim
 from trimtab.core.model.matching import Conflict
 from trimtab.core.model.recommendation import Recommendation
-from trimtab.core.model.records import dataclass
 
 _TRUE: Final = "True"
 _FALSE: Final = "False"

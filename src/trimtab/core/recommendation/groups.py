@@ -6,7 +6,7 @@ about that autoscaler changes; a layout is all blocks behind each other.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,6 @@ from trimtab.core.histogram.buckets import Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for, scales
 from trimtab.core.model.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH
 from trimtab.core.usage.selector_index import Learner
 

@@ -5,6 +5,7 @@ made only for autoscalers whose published numbers changed.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,6 @@ from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH
 from trimtab.core.recommendation import estimators
 from trimtab.core.recommendation.groups import Block, Layout, lay_out, make_block

@@ -8,6 +8,7 @@ moves of bounds wait for their turn, unless they are large.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -22,7 +23,6 @@ from trimtab.core.model.autoscalers import (
     Condition,
     ContainerRecommendation,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.validation import require_at_least, require_interval
 

@@ -6,6 +6,7 @@ are the last of these steps; whoever asks how a number came about is shown all o
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -14,7 +15,6 @@ import numpy as np
 from trimtab.core.histogram.buckets import CORE, Buckets, Floats, Ints, truncate
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.recommendation import estimators
 from trimtab.core.recommendation.groups import Layout

@@ -6,7 +6,7 @@ why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -23,7 +23,6 @@ from trimtab.core.model.pods import (
     PodPhase,
     WorkloadName,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.report import severity
 from trimtab.core.report.severity import Severity

@@ -6,14 +6,13 @@ pods get a label here that no cluster knows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, TargetReference
 from trimtab.core.model.matching import ObservedAutoscaler, governor_of, index_by_workload
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.core.model.workloads import Workload
 

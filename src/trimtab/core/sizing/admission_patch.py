@@ -1,7 +1,7 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import is_
 from typing import Final, NamedTuple
@@ -26,7 +26,6 @@ from trimtab.core.model.pods import (
     format_observed_containers,
 )
 from trimtab.core.model.quantities import format_amount
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.boost_room import BoostRoom, Share, fit_boosts, give_up, share_of
 from trimtab.core.sizing.container_resources import (

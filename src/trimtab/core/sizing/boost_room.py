@@ -7,6 +7,7 @@ is not refused for its boosts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
@@ -17,7 +18,6 @@ from trimtab.core.model.cap_notes import NoteKind
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.limits import NO_AMOUNTS, QosClass, amount_of, qos_class
 from trimtab.core.model.pods import Allocation, Container, Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing import quotas
 from trimtab.core.sizing.node_capacity import cpu_room

@@ -8,7 +8,7 @@ proportion, so a bound on limits is a bound on requests. In the end the pod must
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Container as Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import msgspec
@@ -32,7 +32,6 @@ from trimtab.core.model.limits import (
     without_negatives,
 )
 from trimtab.core.model.pods import Allocation, Container, Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.sizing.node_capacity import fit_node
 

@@ -7,7 +7,7 @@ DaemonSets whose pods may not run there is bounded (`daemon_sets.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from trimtab.core.model.autoscalers import ContainerRecommendation
@@ -16,7 +16,6 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of, scale
 from trimtab.core.model.nodes import Node, Placement, may_go_to
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 _MOST_PLACEMENTS: Final = 10_000

@@ -7,14 +7,13 @@ ports or devices decide which nodes take the pod, only its own node is sure to t
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from trimtab.core.model import pods
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.nodes import Node, Placement, takes_now
 from trimtab.core.model.pods import Allocation, Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.node_capacity import own_daemon
 from trimtab.core.sizing.pod_totals import given_to, requested_after, reserved_for

@@ -5,11 +5,11 @@ A container whose wish does not fit keeps what it has; the others still get thei
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, Envelope, Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.container_resources import Allotment
 

@@ -8,10 +8,9 @@ the pod may never have been stored.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.sizing.quotas import Claim, Claims, Quota
 
 LIFETIME_SECONDS: Final = 10.0

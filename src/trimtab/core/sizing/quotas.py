@@ -5,13 +5,12 @@ A quota may be for some pods only (its scopes).
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from trimtab.core.model.limits import NO_AMOUNTS, QosClass, qos_class
 from trimtab.core.model.pods import Allocation, Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.selectors import Operator
 

@@ -5,13 +5,13 @@ what changes is in them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 from trimtab.core.model.json_patch import Add, Operation, Patch, Remove, pointer
 from trimtab.core.model.limits import NO_AMOUNTS, qos_class
 from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Container, Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing.admission_patch import resource_operations, zero_limits
 from trimtab.core.sizing.limit_ratios import note_proportions

@@ -7,7 +7,7 @@ that, it came with a template or a copy, and says nothing about the pod.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -19,7 +19,6 @@ from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.limits import NO_AMOUNTS, proportional_limit
 from trimtab.core.model.pods import BOOST_PREFIX, UPDATES, Allocation, Container, Pod
 from trimtab.core.model.quantities import format_amount, parse_amount
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)

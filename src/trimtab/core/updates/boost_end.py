@@ -7,7 +7,7 @@ but another request (D20). The plan decides whether budgets allow a restart.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,7 +16,6 @@ from trimtab.core.model.autoscalers import Autoscaler, UpdateMode, effective_boo
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
 from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, PodPhase, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.container_resources import wanted_by_autoscaler
 from trimtab.core.sizing.pod_level_resources import without_misfits

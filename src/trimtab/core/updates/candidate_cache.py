@@ -7,7 +7,7 @@ plan that knows no pod yet comes out the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -20,7 +20,6 @@ from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.matching import AutoscalerIndex, ObservedAutoscaler, governor_of
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates.candidates import (

@@ -1,7 +1,7 @@
 """What each pod wants and whether anything but its workload's budget speaks against it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -36,7 +36,6 @@ from trimtab.core.model.pods import (
     Wanted,
     WorkloadName,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.validation import require_at_least
 from trimtab.core.sizing.capping import Capped, cap_for_pod

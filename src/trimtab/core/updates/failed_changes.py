@@ -10,7 +10,7 @@ pod that came small is the first to go again; once it is gone, any other pod may
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -25,7 +25,6 @@ from trimtab.core.guards.convergence import (
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Pod, PodPhase
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resources
 from trimtab.core.updates.snapshot import Retry
 

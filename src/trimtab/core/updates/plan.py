@@ -7,7 +7,7 @@ to whoever carries the plan out.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -29,7 +29,6 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
 from trimtab.core.model.matching import governor_of, index_by_workload
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, Wanted, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing import node_use
 from trimtab.core.sizing.admission_patch import size_successor

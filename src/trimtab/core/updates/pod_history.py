@@ -5,7 +5,7 @@ that moment is remembered. It is as short as the pod's life.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,7 +13,6 @@ from trimtab.core.changes.outcomes import Unboost
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import IN_PLACE_UPDATED, PUT_OFF, Allocation, Container, Pod, Wanted
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing.container_resources import overlaid
 from trimtab.core.sizing.startup_boost import annotation_name

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias, assert_never
@@ -11,7 +11,6 @@ from trimtab.core.guards.disruption_budgets import Standing
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, ResizeState
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 Targets: TypeAlias = Mapping[str, Resources]

@@ -5,7 +5,7 @@ here, so the same snapshot gives the same plan.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -16,7 +16,6 @@ from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Allocation, Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.node_use import NOTHING_KNOWN, NodeUse

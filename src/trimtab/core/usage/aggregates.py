@@ -8,6 +8,7 @@ known to `containers.py`, which autoscalers learn from it to `links.py`.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
 
@@ -21,7 +22,6 @@ from trimtab.core.histogram.oom_floors import OomLedger, OomLevel
 from trimtab.core.histogram.row_table import Rows, fold_in
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.recommendation import MIB, RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.validation import LONGEST, require_at_least, require_interval
 from trimtab.core.usage.containers import ContainerMemory

@@ -8,14 +8,13 @@ the window that it belongs to.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
 from trimtab.core.histogram.oom_floors import OomLevel
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.aggregates import to_seconds
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.cluster_usage import Expected, Place, Usage

@@ -10,12 +10,12 @@ changed no recommendation are saved in every third rotation.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Final
 
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.records import dataclass
 
 QUIET_ROTATIONS: Final = 3
 """An autoscaler whose recommendation stays has its turn once in so many rotations."""

@@ -8,6 +8,7 @@ restart the first sample of the same container books them again.
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -23,7 +24,6 @@ from trimtab.core.histogram.checkpoint import (
     decode_histogram,
 )
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector, fingerprint
 from trimtab.core.usage.aggregates import MEMORY_WEIGHT, UsageSettings, from_seconds, to_seconds

@@ -7,7 +7,7 @@ there, as often as you like, and only what changed is work.
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
 from types import MappingProxyType
@@ -23,7 +23,6 @@ from trimtab.core.histogram.checkpoint import (
 )
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.model.selectors import Selector
 from trimtab.core.usage import samples as intake

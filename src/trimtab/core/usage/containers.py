@@ -7,6 +7,7 @@ where it was booked.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Windows
 from trimtab.core.histogram.row_table import Rows
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 
 _BLANK: Final = np.array(

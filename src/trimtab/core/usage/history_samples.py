@@ -6,14 +6,13 @@ that its answer can be held in memory; parts of a namespace follow each other in
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.model.records import dataclass
 
 PodContainer: TypeAlias = tuple[str, str]
 """The names of a pod and of one of its containers."""

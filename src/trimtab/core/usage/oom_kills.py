@@ -5,11 +5,10 @@ often and in whatever states the container is seen afterwards (terminated, waiti
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trimtab.core.model.pods import IN_PLACE_UPDATED, Container, Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 
 

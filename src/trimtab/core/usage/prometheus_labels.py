@@ -5,10 +5,9 @@ operator says counts; all else is found out by counting which series there are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
-
-from trimtab.core.model.records import dataclass
 
 _T = TypeVar("_T")
 

@@ -7,12 +7,12 @@ it came for a lifetime, the name is history, and so is its checkpoint.
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.aggregates import expendable, to_seconds
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.cluster_usage import Usage

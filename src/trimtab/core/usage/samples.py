@@ -7,6 +7,7 @@ from before it was there.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,7 +16,6 @@ import numpy as np
 from trimtab.core.histogram import memory_peaks
 from trimtab.core.histogram.buckets import CORE, Floats, Ints, truncate
 from trimtab.core.histogram.memory_peaks import Booleans, Readings
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.aggregates import Aggregates
 from trimtab.core.usage.containers import Containers
 

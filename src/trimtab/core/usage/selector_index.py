@@ -9,12 +9,11 @@ could match it, and a new autoscaler only the few label sets that it could match
 from collections import defaultdict
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from trimtab.core.histogram.buckets import Ints
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy, policy_for
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.usage.aggregates import AggregateKey, LabelSet
 

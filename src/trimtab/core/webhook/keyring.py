@@ -15,11 +15,10 @@ Making keys, and all reading and writing, is left to `admission/`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.validation import SettingsError, require_interval
 
 

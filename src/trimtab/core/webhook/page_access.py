@@ -6,12 +6,10 @@ controller-runtime's `WithAuthenticationAndAuthorization` uses them). Asking it 
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 AUTHORIZATION: Final = "authorization"
 PAGES_TOKEN: Final = "trimtab-token"  # noqa: S105 - the name of a header

@@ -7,11 +7,10 @@ remembers what the settings were. Whom the API server believes is decided in `ke
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.model.validation import SettingsError
 

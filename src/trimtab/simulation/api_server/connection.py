@@ -6,13 +6,12 @@ that has crashed: nothing that it still tries ever arrives.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from typing import Final, NoReturn
 
 from trimtab.cluster.errors import ClusterError, Right, UnreachableError
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.api_server import requests
 from trimtab.simulation.api_server.requests import Act, Request
 

@@ -5,12 +5,12 @@ pods that it is about to delete is kept too: an eviction that fails after it was
 budget for two minutes.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 
 from trimtab.core.model.pods import Pod, PodPhase
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.api_server.requests import over_budget, refuse
 from trimtab.simulation.world.objects import ENDED, DisruptionBudget, WorkloadObject
 from trimtab.simulation.world.world import World

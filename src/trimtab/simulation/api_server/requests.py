@@ -1,5 +1,6 @@
 """Requests: what a component asks of the simulated API server, and the right that it takes."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -9,7 +10,6 @@ from typing import Final
 from trimtab.api.wire.status_errors import Cause, Status
 from trimtab.cluster import errors
 from trimtab.cluster.errors import ApiError, Right
-from trimtab.core.model.records import dataclass
 
 
 class Act(StrEnum):

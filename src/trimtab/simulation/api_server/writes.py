@@ -5,7 +5,7 @@ Each act is one moment: it happens whole or is refused, as the real server would
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -24,7 +24,6 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.limits import qos_class
 from trimtab.core.model.pods import Container, ContainerKind, Pod, asks_for_same
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.simulation.api_server.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.api_server.json_patch import PatchError, apply_patch

@@ -2,13 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.model.limits import amount_of
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.convergence import ran_out_of_memory

@@ -5,11 +5,10 @@ within `staleness` they may have believed in good faith.
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.simulation.checks.hindsight import Hindsight

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -11,7 +11,6 @@ from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode
 from trimtab.core.model.limits import amount_of
 from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import UPDATES, Container, Pod, PodPhase, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.container_resources import recommended_for_pod
 from trimtab.core.sizing.startup_boost import boosted_containers

@@ -6,6 +6,7 @@ yet. Usage from another source than the metrics server would look like too much.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -16,7 +17,6 @@ from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, 
 from trimtab.core.model.limits import amount_of
 from trimtab.core.model.pods import Container, Pod, WorkloadName
 from trimtab.core.model.recommendation import RecommendationSettings
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import CPU_WEIGHT
 from trimtab.simulation.checks.base import Checker, Rules

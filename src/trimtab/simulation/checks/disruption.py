@@ -5,13 +5,13 @@ of the pods that an owner wants, at least one. PodDisruptionBudgets are checked 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from trimtab.core.guards.disruption_budgets import ReplicaGroup, count_groups, owner_of
 from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates.pod_history import SETTLING_FOR
 from trimtab.simulation.checks.base import Checker, Rules

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -16,7 +17,6 @@ from trimtab.core.histogram.checkpoint import (
 )
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for
 from trimtab.core.model.limits import amount_of
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.usage.aggregates import MEMORY_WEIGHT, from_seconds
 from trimtab.core.usage.checkpoints import is_about_pods_of

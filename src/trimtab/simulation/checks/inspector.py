@@ -1,9 +1,9 @@
 """The inspector: lets every checker see all that happens, and collects what they object to."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.checks.admission import AdmissionAlive, RequestBounds
 from trimtab.simulation.checks.availability import Availability, EvictionLoops
 from trimtab.simulation.checks.base import Checker, Rules

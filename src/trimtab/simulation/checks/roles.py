@@ -1,11 +1,11 @@
 """Checks that never two pods of a workload have its role, and that the right one gets it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.roles import Role
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight

@@ -6,7 +6,7 @@ moment that it takes for its reference.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.records import dataclass
 from trimtab.core.usage.aggregates import CPU_WEIGHT, MEMORY_WEIGHT, LabelSet, UsageSettings
 from trimtab.core.usage.containers import ContainerMemory
 from trimtab.simulation.checks.hindsight import Hindsight

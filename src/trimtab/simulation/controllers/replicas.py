@@ -8,11 +8,10 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trimtab.core.model.pods import Pod, PodPhase
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.api_server.writes import Serving
 from trimtab.simulation.world.objects import ENDED, PodTemplate, WorkloadObject

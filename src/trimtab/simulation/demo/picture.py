@@ -1,13 +1,13 @@
 """How the demo's cluster is at one moment: every number is read from it, none is made up."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import fmean
 from typing import Final
 
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.pods import Pod, PodPhase
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.simulation.demo.news import Kind, News, requests_of

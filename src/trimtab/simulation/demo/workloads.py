@@ -3,7 +3,7 @@
 Nothing is drawn here: the seed decides only what chance does to them while they run.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -17,7 +17,6 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.pods import Allocation
 from trimtab.core.model.recommendation import MIB
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.simulation.world.loads import ROLE_LABEL, Load, Wave

@@ -5,12 +5,11 @@ A fault is a plain record. What it does to a simulation, and how that is undone,
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 
 class FaultKind(StrEnum):

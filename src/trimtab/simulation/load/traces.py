@@ -8,6 +8,7 @@ where it all comes from, and the values, whole numbers with spaces in between, i
 import csv
 import gzip
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from pathlib import Path
@@ -17,7 +18,6 @@ import msgspec
 import numpy as np
 
 from trimtab.core.model.pods import Allocation
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.world.loads import Trace
 from trimtab.simulation.world.virtual_time import START
 

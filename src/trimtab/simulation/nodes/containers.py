@@ -4,7 +4,7 @@ One turn evaluates all of them at once; only containers to which something happe
 one by one, by others.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final, Self
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.model.pods import Allocation
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.simulation.load.demand import Demand, Floats
 from trimtab.simulation.world.loads import Load

@@ -6,7 +6,7 @@ the tables but acts a moment later, so that nobody hears of a change before the 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.api_server.writes import Serving
 from trimtab.simulation.load.demand import Demand

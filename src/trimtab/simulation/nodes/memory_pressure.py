@@ -1,11 +1,11 @@
 """Node pressure: who has to go when the containers of a node use more memory than there is."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.pods import Container, Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.nodes.pod_lifecycle import PodWorker
 

@@ -1,7 +1,7 @@
 """Usage as components see it: the readings of the kubelet's last turn, and what may spoil them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from random import Random
@@ -11,7 +11,6 @@ import numpy as np
 
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.ports import UsageSource
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.simulation.api_server.connection import Line
 from trimtab.simulation.api_server.requests import USAGE, Act, Request, refuse

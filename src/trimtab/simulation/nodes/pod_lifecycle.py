@@ -5,7 +5,7 @@ back-off. Resizes are decided elsewhere (`resizes.py`); here they only take effe
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -21,7 +21,6 @@ from trimtab.core.model.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.nodes.containers import ContainerName, Running, Start, limit_of
 from trimtab.simulation.world.facts import ContainerKilled

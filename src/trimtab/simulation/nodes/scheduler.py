@@ -5,13 +5,12 @@ smaller, a node came, grew or is ready again.
 """
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from trimtab.api.wire.watch_events import ObjectName
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.simulation.world.objects import ENDED, Node, reserved_total
 from trimtab.simulation.world.tables import Change

@@ -3,8 +3,9 @@
 They are objects like all others, so that whoever loses the connection finds them again.
 """
 
+from dataclasses import dataclass
+
 from trimtab.api.kinds.evictions import MemoryEviction
-from trimtab.core.model.records import dataclass
 from trimtab.simulation.world.tables import Table, Versions
 
 

@@ -1,5 +1,6 @@
 """Facts: what happened in a simulated cluster, for the journal and for whoever checks it."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
@@ -11,7 +12,6 @@ from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

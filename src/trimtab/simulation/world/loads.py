@@ -6,11 +6,9 @@ they give the same bits on every machine.
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
-
-from trimtab.core.model.records import dataclass
 
 ROLE_LABEL: Final = "trimtab.dev/role"
 """The label of a pod that says which part it plays now: a leader works harder than a follower."""

@@ -5,7 +5,7 @@ rest: whatever makes pods, gives them room, or restricts them.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -24,7 +24,6 @@ from trimtab.core.model.pods import (
     ResizeState,
     WorkloadName,
 )
-from trimtab.core.model.records import dataclass
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.core.model.workloads import Workload

@@ -7,12 +7,12 @@ something other than their name, without a look at all of them.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Final, Generic, Protocol, TypeVar
 
 from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.watch_events import ObjectName
-from trimtab.core.model.records import dataclass
 
 LOG_KEPT: Final = 10_000
 """So many changes of one kind are kept for watches that are behind."""

@@ -47,7 +47,7 @@ from trimtab.simulation.world.world import World
 from trimtab.updater.controller import Updater
 from trimtab.updater.observe import Observer
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import Memory
+from trimtab.updater.state import UpdaterMemory
 
 RESULTS: Final = Path(__file__).parent / "results/planning.json"
 SIZES: Final = (100, 1_000, 3_000)
@@ -101,7 +101,7 @@ async def measure(autoscalers: int, has: Resources) -> tuple[Costs, Costs]:
     """What a plan costs, and what a turn of the updater costs."""
     world = World(clock=VirtualClock(), random=Random(1))
     furnish(world, autoscalers, has)
-    serving, line = Serving(world), lines.Line("updater", Random(1))
+    serving, line = Serving(world), lines.SimulatedConnection("updater", Random(1))
     cluster = SimulatedCluster(world, serving, line, clock=world.clock)
     await cluster.synced()
     process.collect_garbage()
@@ -118,7 +118,7 @@ async def measure(autoscalers: int, has: Resources) -> tuple[Costs, Costs]:
 
 def _planning(cluster: SimulatedCluster, world: World) -> Callable[[], Awaitable[float]]:
     planner = Planner(SETTINGS.plan)
-    observer = Observer(cluster, SETTINGS, Memory())
+    observer = Observer(cluster, SETTINGS, UpdaterMemory())
 
     async def plan() -> float:
         seen = await observer.observe(world.now(), admission_alive=True)

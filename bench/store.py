@@ -23,7 +23,7 @@ from typing import Final
 from bench import page, scoring
 from bench.telling import say
 from trimtab.cluster.watch.interning import decode_thrifty_pod
-from trimtab.cluster.watch.reflector import PAGE_SIZE, Feed, Kind
+from trimtab.cluster.watch.reflector import PAGE_SIZE, Feed, WatchedKind
 from trimtab.cluster.watch.store import Reader, Writer, open_store
 from trimtab.core.model.pods import Pod
 
@@ -162,7 +162,7 @@ async def fill(server: Server) -> Reader[Pod]:
     clock = Clock()
     writer: Writer[Pod]
     writer, reader = open_store(clock)
-    kind = Kind("/api/v1/pods", decode_thrifty_pod)
+    kind = WatchedKind("/api/v1/pods", decode_thrifty_pod)
     running = asyncio.create_task(
         Feed(server, kind, writer, clock=clock, random=SystemRandom()).run()
     )

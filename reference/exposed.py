@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, Metric
 from prometheus_client.registry import Collector
 
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.reports import Tally
+from trimtab.admission.reports import AdmissionCounts
 from trimtab.recommender.status_metrics import RecommendationExporter
 
 _ENTRANCES: Final = ("recommender", "updater", "admission", "roles")
@@ -54,7 +54,7 @@ def _find_all() -> Iterator[Exposed]:
     yield from _describe_all(REGISTRY._collector_to_names)
     # These two are registered by a process that has something to show.
     yield from _describe_all(
-        [AdmissionCollector(lambda: (Tally(),), lambda: 0), RecommendationExporter(())]
+        [AdmissionCollector(lambda: (AdmissionCounts(),), lambda: 0), RecommendationExporter(())]
     )
 
 

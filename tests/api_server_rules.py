@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, ContainerKind, Envelope, Pod
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing.quotas import Claim, Quota, Side, covers
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side, covers
 
 CPU = Resource.CPU
 
@@ -93,7 +93,7 @@ def _beyond(pod: Pod, quota: Quota) -> Iterator[str]:
     if not covers(quota, pod, {}):
         return
     for side in Side:
-        left = quota.left.get(Claim(side, CPU))
+        left = quota.left.get(QuotaClaim(side, CPU))
         if left is None:
             continue
         names = [each.name for each in pod.containers if _cpu(each.spec, side) is None]

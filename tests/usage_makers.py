@@ -9,14 +9,14 @@ from makers import an_autoscaler
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
-from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.model.recommendation import PublishedRecommendation, RecommendationSettings
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.recommendation.recommender import Publications
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.core.usage.checkpoints import encode_checkpoints, encode_histories
 from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
-from trimtab.core.usage.samples import Intake, Samples
+from trimtab.core.usage.samples import SampleCounts, Samples
 
 BEGIN = datetime(2026, 8, 22, tzinfo=UTC)
 WEB = {"app": "web"}
@@ -81,7 +81,7 @@ class World:
         minutes: Sequence[float],
         pod: str = "web-0",
         name: str = "app",
-    ) -> Intake:
+    ) -> SampleCounts:
         given = samples(self.row(pod, name), values, minutes)
         return self.usage.add_cpu(given, self.now.timestamp())
 
@@ -91,7 +91,7 @@ class World:
         minutes: Sequence[float],
         pod: str = "web-0",
         name: str = "app",
-    ) -> Intake:
+    ) -> SampleCounts:
         given = samples(self.row(pod, name), values, minutes)
         return self.usage.add_memory(given, self.now.timestamp())
 
@@ -101,7 +101,7 @@ class World:
         minutes: Sequence[float],
         pod: str = "web-0",
         name: str = "app",
-    ) -> Intake:
+    ) -> SampleCounts:
         given = samples(self.row(pod, name), values, minutes)
         return self.usage.add_oom_kills(given, self.now.timestamp())
 
@@ -110,7 +110,7 @@ class World:
         self.autoscaler = replace(self.autoscaler, **changes)  # type: ignore[arg-type]
         self.usage.learn(self.autoscaler, a_selector(**WEB))
 
-    def recommendation(self) -> Recommendation:
+    def recommendation(self) -> PublishedRecommendation:
         """What the autoscaler says after a refresh."""
         self.publications.refresh()
         return self.publications.recommendation(self.autoscaler.identity)

@@ -10,9 +10,9 @@ from updater.small_cluster import SmallCluster
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.live_lookups import LiveLookups
-from trimtab.admission.logs import Teller
-from trimtab.admission.overlap_guard import MAX_PATIENCE, Claims
-from trimtab.admission.reports import Tally
+from trimtab.admission.logs import RateLimitedLogger
+from trimtab.admission.overlap_guard import MAX_PATIENCE, OverlapGuard
+from trimtab.admission.reports import AdmissionCounts
 from trimtab.admission.review import Probe, Reviewer, no_probe
 from trimtab.admission.server.handler import Answering
 from trimtab.admission.server.http import HttpRequest
@@ -82,12 +82,12 @@ class Webhook:
         timer: Callable[[], float] = lambda: 0.0,
     ) -> None:
         settings = settings or AdmissionSettings()
-        teller = Teller(timer)
+        teller = RateLimitedLogger(timer)
         self.admission = Admission(cluster, settings, teller, timer)
         lookups = LiveLookups(cluster.fetch_autoscaler, loop_seconds)
-        self.claims = Claims(self.admission.index, lookups, loop_seconds)
+        self.claims = OverlapGuard(self.admission.index, lookups, loop_seconds)
         reviewer = Reviewer(self.admission, self.claims, settings, teller, probe)
-        self.tally = Tally(pods=self.admission.counts)
+        self.tally = AdmissionCounts(pods=self.admission.counts)
         self.answering = Answering(reviewer, self.tally, timer, teller)
 
     def ask(self, review: Json) -> Json:

@@ -5,7 +5,7 @@ import errno
 import socket
 from datetime import timedelta
 
-from trimtab.admission.server.connections import Door, Handshakes
+from trimtab.admission.server.connections import ConnectionAcceptor, Handshakes
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)
@@ -20,9 +20,9 @@ class Greeter(asyncio.Protocol):
         transport.close()
 
 
-def a_door() -> Door:
+def a_door() -> ConnectionAcceptor:
     handshakes = Handshakes(2, PATIENCE.total_seconds(), lambda: None)
-    return Door(Greeter, None, handshakes)
+    return ConnectionAcceptor(Greeter, None, handshakes)
 
 
 async def hear(listener: socket.socket) -> bytes:

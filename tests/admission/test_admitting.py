@@ -12,10 +12,10 @@ from msgspec import structs
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admit import Admission, Admitted
+from trimtab.admission.admit import Admission, AdmitOutcome
 from trimtab.admission.owner_cache import NotYetError
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.json_patch import Add, Remove
@@ -52,7 +52,7 @@ def test_a_new_pod_gets_what_is_recommended_for_its_workload() -> None:
         requests = requests_after(a_new_pod(), admission)
 
         assert requests == amounts(500, 500 * MIB)
-        assert admission.counts == {Admitted.PATCHED: 1}
+        assert admission.counts == {AdmitOutcome.PATCHED: 1}
 
     run_virtually(scene())
 
@@ -60,39 +60,42 @@ def test_a_new_pod_gets_what_is_recommended_for_its_workload() -> None:
 @pytest.mark.parametrize(
     ("pod", "fields", "how"),
     [
-        pytest.param(a_new_pod(owner=None), {}, Admitted.UNGOVERNED, id="nobody owns it"),
+        pytest.param(a_new_pod(owner=None), {}, AdmitOutcome.UNGOVERNED, id="nobody owns it"),
         pytest.param(
             a_new_pod(OwnerReference("ReplicaSet", "new-1")),
             {},
-            Admitted.OWNER_UNKNOWN,
+            AdmitOutcome.OWNER_UNKNOWN,
             id="its owner is not in the store yet",
         ),
         pytest.param(
             a_new_pod(structs.replace(OWNER, uid="another")),
             {},
-            Admitted.OWNER_UNKNOWN,
+            AdmitOutcome.OWNER_UNKNOWN,
             id="its owner is another of the same name",
         ),
         pytest.param(
-            a_new_pod(labels={"app": "api"}), {}, Admitted.UNGOVERNED, id="its labels do not match"
+            a_new_pod(labels={"app": "api"}),
+            {},
+            AdmitOutcome.UNGOVERNED,
+            id="its labels do not match",
         ),
         pytest.param(
             a_new_pod(),
             {"target": TargetReference("Deployment", "api")},
-            Admitted.UNGOVERNED,
+            AdmitOutcome.UNGOVERNED,
             id="no autoscaler is for its workload",
         ),
-        pytest.param(a_new_pod(), {"mode": UpdateMode.OFF}, Admitted.UNGOVERNED, id="mode Off"),
+        pytest.param(a_new_pod(), {"mode": UpdateMode.OFF}, AdmitOutcome.UNGOVERNED, id="mode Off"),
         pytest.param(
             a_new_pod(),
             {"boost": CpuBoost(BoostType.FACTOR, factor=None)},
-            Admitted.BOOST_INVALID,
+            AdmitOutcome.BOOST_INVALID,
             id="a boost that does not say how much",
         ),
     ],
 )
 def test_a_pod_about_which_something_is_in_doubt_comes_in_unchanged_and_is_counted(
-    pod: Pod, fields: dict[str, object], how: Admitted
+    pod: Pod, fields: dict[str, object], how: AdmitOutcome
 ) -> None:
     async def scene() -> None:
         admission = Admission(await a_cluster(**fields), AdmissionSettings())
@@ -132,7 +135,7 @@ def test_pods_of_ignored_namespaces_are_left_alone() -> None:
         admission = Admission(await a_cluster(), settings)
 
         assert admission.admit(a_new_pod()) == ()
-        assert admission.counts == {Admitted.IGNORED: 1}
+        assert admission.counts == {AdmitOutcome.IGNORED: 1}
 
     run_virtually(scene())
 
@@ -277,7 +280,7 @@ def test_a_pod_whose_owner_is_not_known_yet_may_wait_and_then_gets_its_size() ->
 
         assert at_once == amounts(100, 100 * MIB)
         assert requests == amounts(500, 500 * MIB)
-        assert admission.counts == {Admitted.OWNER_UNKNOWN: 1, Admitted.PATCHED: 1}
+        assert admission.counts == {AdmitOutcome.OWNER_UNKNOWN: 1, AdmitOutcome.PATCHED: 1}
 
     run_virtually(scene())
 
@@ -290,7 +293,7 @@ def test_no_pod_waits_in_a_namespace_without_autoscalers() -> None:
         owner = OwnerReference("Rollout", "web", "example.com/v1", "u")
 
         assert admission.admit(a_new_pod(owner), may_wait=True) == ()
-        assert admission.counts == {Admitted.UNGOVERNED: 1}
+        assert admission.counts == {AdmitOutcome.UNGOVERNED: 1}
 
     run_virtually(scene())
 
@@ -336,7 +339,7 @@ def test_an_error_of_our_own_keeps_no_pod_from_being_created() -> None:
         admission = Admission(cluster, AdmissionSettings())
 
         assert admission.admit(a_new_pod()) == ()
-        assert admission.counts == {Admitted.FAILED: 1}
+        assert admission.counts == {AdmitOutcome.FAILED: 1}
 
     run_virtually(scene())
 
@@ -391,7 +394,7 @@ def test_f21_a_new_pod_becomes_no_larger_than_the_largest_node() -> None:
         await asyncio.sleep(1)
         before = requests_after(a_new_pod(), admission)
         node = Node("small", amounts(300, 4096 * MIB))
-        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        cluster.node_writer.put(StoredObject(ObjectName("", node.name), node))
         await asyncio.sleep(1)
         after = requests_after(a_new_pod(), admission)
         cluster.node_writer.drop(ObjectName("", node.name))
@@ -409,21 +412,23 @@ def test_f21_a_new_pod_becomes_no_larger_than_the_largest_node() -> None:
 AGENT = WorkloadName("kube-system", "DaemonSet", "agent")
 
 
-def a_daemon_set(cpu: int, placement: Placement | None = None, ready: int = 1) -> Entry[Workload]:
+def a_daemon_set(
+    cpu: int, placement: Placement | None = None, ready: int = 1
+) -> StoredObject[Workload]:
     container = a_container(requests=amounts(cpu, 96 * MIB))
     template = a_pod(container, name="", owner=None, namespace="kube-system", placement=placement)
     selector = Selector((equality("app", "web"),))
     workload = Workload(
         AGENT, selector=selector, replicas=1, ready=ready, updated=1, template=template
     )
-    return Entry(ObjectName(AGENT.namespace, AGENT.name), workload)
+    return StoredObject(ObjectName(AGENT.namespace, AGENT.name), workload)
 
 
 def test_d25_a_new_pod_becomes_no_larger_than_what_daemon_sets_leave_of_a_node() -> None:
     async def scene() -> None:
         cluster = await a_cluster()
         node = Node("small", amounts(300, 4096 * MIB))
-        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        cluster.node_writer.put(StoredObject(ObjectName("", node.name), node))
         admission = Admission(cluster, AdmissionSettings())
         running = asyncio.create_task(admission.run())
         await asyncio.sleep(1)
@@ -446,7 +451,7 @@ def test_d25_a_daemon_set_takes_nothing_from_new_pods_until_its_pods_run() -> No
     async def scene() -> None:
         cluster = await a_cluster()
         node = Node("small", amounts(300, 4096 * MIB))
-        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        cluster.node_writer.put(StoredObject(ObjectName("", node.name), node))
         admission = Admission(cluster, AdmissionSettings())
         running = asyncio.create_task(admission.run())
         await asyncio.sleep(1)
@@ -466,11 +471,11 @@ def test_d25_what_an_autoscaler_gives_a_daemon_set_is_not_left_for_others() -> N
     async def scene() -> None:
         cluster = await a_cluster()
         node = Node("small", amounts(300, 4096 * MIB))
-        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        cluster.node_writer.put(StoredObject(ObjectName("", node.name), node))
         daemon_set = a_daemon_set(50).record
         name = AGENT._replace(namespace="default")
         cluster.daemon_set_writer.put(
-            Entry(ObjectName("default", "agent"), replace(daemon_set, name=name))
+            StoredObject(ObjectName("default", "agent"), replace(daemon_set, name=name))
         )
         cluster.autoscale(
             a_recommendation(target=amounts(120, 96 * MIB)),
@@ -501,7 +506,7 @@ def test_f26_a_boost_asks_for_no_more_cpu_than_there_is_on_the_largest_node(
             ("large", amounts(3000, 4096 * MIB)),
             ("small", amounts(500, 9999 * MIB)),
         ):
-            cluster.node_writer.put(Entry(ObjectName("", name), Node(name, node)))
+            cluster.node_writer.put(StoredObject(ObjectName("", name), Node(name, node)))
         admission = Admission(cluster, AdmissionSettings(max_boost_millicores=most))
 
         assert requests_after(a_new_pod(), admission)[Resource.CPU] == expected
@@ -523,7 +528,7 @@ def test_f26_a_boost_is_bound_by_the_nodes_that_the_pod_may_go_to(
         cluster = await a_cluster(boost=CpuBoost(BoostType.FACTOR, factor=10))
         for name, millicores, its_labels in (("large", 4000, {}), ("small", 1000, labels)):
             node = Node(name, amounts(millicores, 4096 * MIB), labels=its_labels)
-            cluster.node_writer.put(Entry(ObjectName("", name), node))
+            cluster.node_writer.put(StoredObject(ObjectName("", name), node))
         admission = Admission(cluster, AdmissionSettings())
         free, bound = a_new_pod(), replace(a_new_pod(), placement=Placement(tuple(labels.items())))
 

@@ -18,11 +18,11 @@ from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import UPDATES, Pod
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.sizing.startup_boost import annotation_name
 
-CPU = Claim(Side.REQUESTS, Resource.CPU)
-CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
+CPU_LIMIT = QuotaClaim(Side.LIMITS, Resource.CPU)
 HALF = {"cpu": "500m", "memory": "64Mi"}
 
 

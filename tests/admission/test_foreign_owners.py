@@ -13,11 +13,11 @@ import pytest
 from admission.review_makers import a_review, patch_of
 from api_server import Asked, Response, Unfinished, a_client, ok, refused, serving
 
-from trimtab.admission.admit import Admission, Admitted
+from trimtab.admission.admit import Admission, AdmitOutcome
 from trimtab.admission.live_lookups import LiveLookups
-from trimtab.admission.logs import Teller
-from trimtab.admission.overlap_guard import Claims
-from trimtab.admission.reports import Tally
+from trimtab.admission.logs import RateLimitedLogger
+from trimtab.admission.overlap_guard import OverlapGuard
+from trimtab.admission.reports import AdmissionCounts
 from trimtab.admission.review import Reviewer
 from trimtab.admission.server.handler import Answering
 from trimtab.admission.server.server import WebhookServer
@@ -118,13 +118,13 @@ class Webhook:
     """An admission controller that is asked over HTTP."""
 
     def __init__(self, cluster: LiveCluster) -> None:
-        settings, teller = AdmissionSettings(), Teller()
+        settings, teller = AdmissionSettings(), RateLimitedLogger()
         self.cluster = cluster
         self.admission = Admission(cluster, settings, teller)
         lookups = LiveLookups(cluster.fetch_autoscaler, time.perf_counter)
-        claims = Claims(self.admission.index, lookups, time.perf_counter)
+        claims = OverlapGuard(self.admission.index, lookups, time.perf_counter)
         reviewer = Reviewer(self.admission, claims, settings, teller)
-        self.tally = Tally(pods=self.admission.counts)
+        self.tally = AdmissionCounts(pods=self.admission.counts)
         answering = Answering(reviewer, self.tally, time.perf_counter, teller)
         self.server = WebhookServer(answering, time.perf_counter)
         self.port = 0
@@ -180,41 +180,41 @@ IN_ROLLOUT, IN_SET = pod("ReplicaSet", "web-1"), pod("StatefulSet", "db")
             ("Rollout", "web"),
             IN_ROLLOUT,
             "500m",
-            Admitted.PATCHED,
+            AdmitOutcome.PATCHED,
             id="a custom resource with a scale above a ReplicaSet",
         ),
         pytest.param(
             ("Rollout", "web"),
             pod("Rollout", "web"),
             "500m",
-            Admitted.PATCHED,
+            AdmitOutcome.PATCHED,
             id="a custom resource with a scale that owns its pods",
         ),
         pytest.param(
             ("StatefulSet", "db"),
             IN_SET,
             "500m",
-            Admitted.PATCHED,
+            AdmitOutcome.PATCHED,
             id="a StatefulSet below a custom resource without a scale",
         ),
         pytest.param(
             ("Fleet", "prod"),
             IN_SET,
             None,
-            Admitted.UNGOVERNED,
+            AdmitOutcome.UNGOVERNED,
             id="a custom resource without a scale cannot be a target",
         ),
         pytest.param(
             ("ReplicaSet", "web-1"),
             IN_ROLLOUT,
             None,
-            Admitted.UNGOVERNED,
+            AdmitOutcome.UNGOVERNED,
             id="a target that something scalable owns",
         ),
     ],
 )
 async def test_the_very_first_pod_below_a_custom_resource_gets_its_size(
-    target: tuple[str, str], new: Json, gets: str | None, how: Admitted
+    target: tuple[str, str], new: Json, gets: str | None, how: AdmitOutcome
 ) -> None:
     async with running(ApiServer(target)) as webhook:
         assert await webhook.create(new) == gets
@@ -229,7 +229,7 @@ async def test_a_pod_comes_in_as_it_is_where_its_owner_may_not_be_read() -> None
         missing = [str(each) for each in webhook.cluster.shortcomings().values()]
 
         assert sizes == {None}
-        assert webhook.tally.pods == {Admitted.OWNER_UNKNOWN: 50}
+        assert webhook.tally.pods == {AdmitOutcome.OWNER_UNKNOWN: 50}
         assert any("rollouts/scale" in each for each in missing)
         assert api.asked.count(SCALE) <= 2
 

@@ -11,26 +11,36 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from reference.original_metrics import ADMISSION
-from trimtab.admission.admit import Admitted
+from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.reports import Reviewed, Status, Step, Tally, Trouble, add_up, count_up
+from trimtab.admission.reports import (
+    AdmissionCounts,
+    Reviewed,
+    ReviewStatus,
+    ReviewStep,
+    ReviewTrouble,
+    add_up,
+    count_up,
+)
 from trimtab.cli.runtime.http_server import format_metrics
 
 
-def shown(*tallies: Tally) -> CollectorRegistry:
+def shown(*tallies: AdmissionCounts) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(AdmissionCollector(lambda: tallies, lambda: 3))
     return registry
 
 
-def a_tally() -> Tally:
-    tally = Tally()
-    tally.pods.update({Admitted.PATCHED: 5, Admitted.UNGOVERNED: 2, Admitted.COMPLETE: 1})
-    tally.time_review((Status.APPLIED, Reviewed.POD), 0.003)
-    tally.time_review((Status.APPLIED, Reviewed.POD), 0.015)
-    tally.time_steps((Step.ADMIT, 0.6))
+def a_tally() -> AdmissionCounts:
+    tally = AdmissionCounts()
+    tally.pods.update(
+        {AdmitOutcome.PATCHED: 5, AdmitOutcome.UNGOVERNED: 2, AdmitOutcome.COMPLETE: 1}
+    )
+    tally.time_review((ReviewStatus.APPLIED, Reviewed.POD), 0.003)
+    tally.time_review((ReviewStatus.APPLIED, Reviewed.POD), 0.015)
+    tally.time_steps((ReviewStep.ADMIT, 0.6))
     tally.shed = 4
-    tally.troubles[Trouble.BROKEN] = 7
+    tally.troubles[ReviewTrouble.BROKEN] = 7
     tally.refused_connections[413] = 2
     tally.refused_autoscalers = 1
     return tally
@@ -99,20 +109,20 @@ def test_the_original_counts_latencies_by_these_bounds() -> None:
 
 @given(st.lists(st.lists(st.floats(0, 400), max_size=5), max_size=4))
 def test_the_sum_of_tallies_is_the_tally_of_everything(shares: list[list[float]]) -> None:
-    tallies, whole = [], Tally()
+    tallies, whole = [], AdmissionCounts()
     for share in shares:
-        tally = Tally()
+        tally = AdmissionCounts()
         for seconds in share:
             for each in (tally, whole):
-                count_up(each.pods, Admitted.PATCHED)
-                each.time_review((Status.APPLIED, Reviewed.POD), seconds)
-                each.time_steps((Step.TOTAL, seconds))
+                count_up(each.pods, AdmitOutcome.PATCHED)
+                each.time_review((ReviewStatus.APPLIED, Reviewed.POD), seconds)
+                each.time_steps((ReviewStep.TOTAL, seconds))
         tallies.append(tally)
     total = add_up(tallies)
 
     assert total.pods == whole.pods
-    assert total.steps[Step.TOTAL].counts == whole.steps[Step.TOTAL].counts
-    assert total.steps[Step.TOTAL].sum == pytest.approx(whole.steps[Step.TOTAL].sum)
+    assert total.steps[ReviewStep.TOTAL].counts == whole.steps[ReviewStep.TOTAL].counts
+    assert total.steps[ReviewStep.TOTAL].sum == pytest.approx(whole.steps[ReviewStep.TOTAL].sum)
     assert {key: one.counts for key, one in total.latencies.items()} == {
         key: one.counts for key, one in whole.latencies.items()
     }
@@ -122,4 +132,4 @@ def test_a_tally_survives_the_way_to_another_process() -> None:
     tally = a_tally()
     there = msgspec.msgpack.encode(tally)
 
-    assert msgspec.msgpack.decode(there, type=Tally) == tally
+    assert msgspec.msgpack.decode(there, type=AdmissionCounts) == tally

@@ -16,10 +16,10 @@ from trimtab.api.admission.new_pods import NewPod
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.pods import UPDATES, Pod
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side
 
-CPU = Claim(Side.REQUESTS, Resource.CPU)
-MEMORY_LIMIT = Claim(Side.LIMITS, Resource.MEMORY)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
+MEMORY_LIMIT = QuotaClaim(Side.LIMITS, Resource.MEMORY)
 OWN = {"requests": {"cpu": "100m", "memory": "64Mi"}}
 
 
@@ -113,7 +113,7 @@ def test_pods_that_were_deleted_at_once_all_come_back() -> None:
 
 def test_a_quota_that_demands_limits_keeps_no_best_effort_pod_out() -> None:
     def scene(door: Door) -> None:
-        scopes = (Scope("NotBestEffort"),)
+        scopes = (QuotaScope("NotBestEffort"),)
         quota = Quota("default", "team", {MEMORY_LIMIT: 900 * MIB}, scopes)
         door.cluster.known_quotas["default"] = [quota]
         pod = door.ask({})

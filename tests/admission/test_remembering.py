@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.admission import sizing_cache
-from trimtab.admission.sizing_cache import Bounds, Sizings, WholePod
+from trimtab.admission.sizing_cache import CapBounds, Sizings, WholePod
 from trimtab.core.model.autoscalers import Autoscaler, CpuBoost
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
@@ -17,18 +17,18 @@ from trimtab.core.model.pods import Envelope, OwnerReference, Pod, without_statu
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.admission_patch import Sizing, size_pod
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 
 GATES = FeatureGates()
-FREE = Bounds((), None)
+FREE = CapBounds((), None)
 POD = a_pod(a_container(requests=amounts(100, 100 * MIB), limits=amounts(100, 100 * MIB)))
 DOUBLED = an_autoscaler(a_recommendation(target=amounts(500, 500 * MIB)), boost=CpuBoost(factor=2))
-CPU = Claim(Side.REQUESTS, Resource.CPU)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
 TIGHT, WIDE = Quota("default", "team", {CPU: 700}), Quota("default", "team", {CPU: 4000})
 SMALL = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(None, 200 * MIB))
 
 
-def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+def work_out(pod: Pod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
     room = BoostRoom(
         bounds.limit_ranges,
         bounds.max_boost_millicores,
@@ -59,18 +59,20 @@ def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
             FREE,
             id="another recommendation",
         ),
-        pytest.param(POD, DOUBLED, Bounds((SMALL,), None), id="a limit range"),
-        pytest.param(POD, DOUBLED, Bounds((), 600), id="a bound for boosts"),
-        pytest.param(POD, DOUBLED, Bounds((), None, None, (TIGHT,)), id="what a quota leaves"),
-        pytest.param(POD, DOUBLED, Bounds((), None, None, (WIDE,), 8), id="pods that are awaited"),
+        pytest.param(POD, DOUBLED, CapBounds((SMALL,), None), id="a limit range"),
+        pytest.param(POD, DOUBLED, CapBounds((), 600), id="a bound for boosts"),
+        pytest.param(POD, DOUBLED, CapBounds((), None, None, (TIGHT,)), id="what a quota leaves"),
+        pytest.param(
+            POD, DOUBLED, CapBounds((), None, None, (WIDE,), 8), id="pods that are awaited"
+        ),
         pytest.param(replace(POD, preemption_priority=9), DOUBLED, FREE, id="a priority"),
         pytest.param(
-            POD, DOUBLED, Bounds((), None, max_boosted_priority=-1), id="a bound for priorities"
+            POD, DOUBLED, CapBounds((), None, max_boosted_priority=-1), id="a bound for priorities"
         ),
     ],
 )
 def test_a_change_of_anything_that_counts_is_seen_at_once(
-    pod: Pod, autoscaler: Autoscaler, bounds: Bounds
+    pod: Pod, autoscaler: Autoscaler, bounds: CapBounds
 ) -> None:
     sizings = Sizings(GATES)
     before = sizings.size(WholePod(POD), DOUBLED, FREE)
@@ -84,7 +86,7 @@ def test_a_change_of_anything_that_counts_is_seen_at_once(
 def test_a_pod_gets_what_would_have_been_worked_out_for_it_alone(
     pod: Pod, autoscaler: Autoscaler, items: list[LimitRangeItem], name: str
 ) -> None:
-    bounds = Bounds(items, None)
+    bounds = CapBounds(items, None)
     other = replace(
         pod,
         name=name,
@@ -104,7 +106,7 @@ def test_a_pod_gets_what_would_have_been_worked_out_for_it_alone(
 def test_a_status_that_a_new_pod_brings_along_changes_nothing(
     pod: Pod, autoscaler: Autoscaler, items: list[LimitRangeItem]
 ) -> None:
-    bounds = Bounds(items, None)
+    bounds = CapBounds(items, None)
     alone = Sizings(GATES).size(WholePod(without_status(pod)), autoscaler, bounds)
     copied = Sizings(GATES).size(WholePod(pod), autoscaler, bounds)
 
@@ -160,7 +162,7 @@ def test_who_sends_endless_templates_is_the_only_one_that_is_forgotten() -> None
 
 def test_other_bounds_take_the_place_of_the_former_ones() -> None:
     sizings = Sizings(GATES)
-    tight, wide = (Bounds((), None, None, (each,)) for each in (TIGHT, WIDE))
+    tight, wide = (CapBounds((), None, None, (each,)) for each in (TIGHT, WIDE))
     other = sizings.size(a_template(300), DOUBLED, FREE)
     former = sizings.size(WholePod(POD), DOUBLED, tight)
     for _ in range(20):

@@ -23,10 +23,10 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admit import Admitted
-from trimtab.admission.reports import Reviewed, Status, Trouble
+from trimtab.admission.admit import AdmitOutcome
+from trimtab.admission.reports import Reviewed, ReviewStatus, ReviewTrouble
 from trimtab.admission.server.http import HttpRequest
-from trimtab.admission.server.request_queue import Share
+from trimtab.admission.server.request_queue import QueueShare
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference
 from trimtab.core.model.feature_gates import FeatureGates
@@ -80,8 +80,8 @@ def test_a_new_pod_gets_its_size_in_a_patch() -> None:
         assert response["patchType"] == "JSONPatch"
         path = "/spec/containers/0/resources/requests/cpu"
         assert {"op": "add", "path": path, "value": "500m"} in patch_of(response)
-        assert webhook.tally.pods == {Admitted.PATCHED: 1}
-        assert [*webhook.tally.latencies] == [(Status.APPLIED, Reviewed.POD)]
+        assert webhook.tally.pods == {AdmitOutcome.PATCHED: 1}
+        assert [*webhook.tally.latencies] == [(ReviewStatus.APPLIED, Reviewed.POD)]
 
     in_cluster(scene)
 
@@ -147,7 +147,7 @@ def test_of_a_pod_without_an_autoscaler_nothing_but_its_head_is_read() -> None:
         response = webhook.ask(a_review(stranger))
 
         assert response == {"uid": "u-1", "allowed": True}
-        assert webhook.tally.pods == {Admitted.UNGOVERNED: 1}
+        assert webhook.tally.pods == {AdmitOutcome.UNGOVERNED: 1}
 
     in_cluster(scene)
 
@@ -184,33 +184,37 @@ def test_only_the_creation_of_a_whole_pod_is_looked_at(change: Json) -> None:
 @pytest.mark.parametrize(
     ("body", "content_type", "trouble", "uid"),
     [
-        pytest.param(GOOD_POD, "text/plain", Trouble.CONTENT_TYPE, "u-1", id="another type"),
-        pytest.param(b"", "", Trouble.CONTENT_TYPE, "", id="nothing at all"),
-        pytest.param(GOOD_POD[:-9], "application/json", Trouble.BROKEN, "", id="half a review"),
-        pytest.param(b"\xff\xfe", "application/json", Trouble.BROKEN, "", id="no text"),
-        pytest.param(b"[]", "application/json", Trouble.BROKEN, "", id="a list"),
-        pytest.param(b"{}", "application/json", Trouble.BROKEN, "", id="a review of nothing"),
-        pytest.param(b"[" * 100_000, "application/json", Trouble.BROKEN, "", id="endless depth"),
+        pytest.param(GOOD_POD, "text/plain", ReviewTrouble.CONTENT_TYPE, "u-1", id="another type"),
+        pytest.param(b"", "", ReviewTrouble.CONTENT_TYPE, "", id="nothing at all"),
+        pytest.param(
+            GOOD_POD[:-9], "application/json", ReviewTrouble.BROKEN, "", id="half a review"
+        ),
+        pytest.param(b"\xff\xfe", "application/json", ReviewTrouble.BROKEN, "", id="no text"),
+        pytest.param(b"[]", "application/json", ReviewTrouble.BROKEN, "", id="a list"),
+        pytest.param(b"{}", "application/json", ReviewTrouble.BROKEN, "", id="a review of nothing"),
+        pytest.param(
+            b"[" * 100_000, "application/json", ReviewTrouble.BROKEN, "", id="endless depth"
+        ),
         pytest.param(
             json.dumps(
                 {**a_review(a_pod_object()), "apiVersion": "admission.k8s.io/v1beta1"}
             ).encode(),
             "application/json",
-            Trouble.BROKEN,
+            ReviewTrouble.BROKEN,
             "u-1",
             id="a review of another version",
         ),
         pytest.param(
             json.dumps(a_review({}, ("apps", "v1", "deployments"))).encode(),
             "application/json",
-            Trouble.UNKNOWN_RESOURCE,
+            ReviewTrouble.UNKNOWN_RESOURCE,
             "u-1",
             id="an unknown kind",
         ),
         pytest.param(
             json.dumps(a_review({}, ("", "v2", "pods"))).encode(),
             "application/json",
-            Trouble.UNKNOWN_VERSION,
+            ReviewTrouble.UNKNOWN_VERSION,
             "u-1",
             id="a pod of another version",
         ),
@@ -219,28 +223,28 @@ def test_only_the_creation_of_a_whole_pod_is_looked_at(change: Json) -> None:
                 a_review({}, ("autoscaling.k8s.io", "v3", "verticalpodautoscalers"))
             ).encode(),
             "application/json",
-            Trouble.UNKNOWN_VERSION,
+            ReviewTrouble.UNKNOWN_VERSION,
             "u-1",
             id="an autoscaler of another version",
         ),
         pytest.param(
             json.dumps(a_review(a_pod_object(containers="many"))).encode(),
             "application/json",
-            Trouble.UNREADABLE_POD,
+            ReviewTrouble.UNREADABLE_POD,
             "u-1",
             id="a pod that cannot be read",
         ),
         pytest.param(
             json.dumps(a_review({"metadata": {"labels": "many"}})).encode(),
             "application/json",
-            Trouble.UNREADABLE_POD,
+            ReviewTrouble.UNREADABLE_POD,
             "u-1",
             id="a pod of which not even the owner can be read",
         ),
     ],
 )
 def test_what_is_not_understood_is_allowed_and_counted(
-    body: bytes, content_type: str, trouble: Trouble, uid: str
+    body: bytes, content_type: str, trouble: ReviewTrouble, uid: str
 ) -> None:
     def scene(cluster: SmallCluster) -> None:
         webhook = Webhook(cluster)
@@ -303,13 +307,13 @@ def test_nothing_that_goes_wrong_with_us_keeps_anybody_from_anything() -> None:
         response = webhook.ask(a_review(a_pod_object()))
 
         assert response == {"uid": "u-1", "allowed": True}
-        assert webhook.tally.pods == {Admitted.FAILED: 1}
+        assert webhook.tally.pods == {AdmitOutcome.FAILED: 1}
 
         webhook.admission.index.find = None  # type: ignore[method-assign, assignment]
         response = webhook.ask(a_review(an_autoscaler_object(), AUTOSCALERS))
 
         assert response == {"uid": "u-1", "allowed": True}
-        assert webhook.tally.troubles == {Trouble.FAILED: 1}
+        assert webhook.tally.troubles == {ReviewTrouble.FAILED: 1}
 
     in_cluster(scene)
 
@@ -431,7 +435,7 @@ def test_an_autoscaler_is_refused_with_all_causes(given_object: Json, field: str
         assert response["status"]["reason"] == "Invalid"
         assert [one["field"] for one in response["status"]["details"]["causes"]] == [field]
         assert webhook.tally.refused_autoscalers == 1
-        assert [*webhook.tally.latencies] == [(Status.SKIPPED, Reviewed.AUTOSCALER)]
+        assert [*webhook.tally.latencies] == [(ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)]
 
     in_cluster(scene)
 
@@ -560,8 +564,8 @@ def test_a_pod_of_an_unknown_owner_waits_unless_it_is_large(
         request = HttpRequest("application/json", json.dumps(a_review(pod)).encode())
         found = Webhook(cluster).answering.answer(request, 0.0, may_wait=True)
 
-        assert isinstance(found, Share) is waits
-        assert not waits or found == Share("pods", "default")
+        assert isinstance(found, QueueShare) is waits
+        assert not waits or found == QueueShare("pods", "default")
 
     in_cluster(scene)
 
@@ -635,7 +639,7 @@ def test_hostile_reviews_leave_nothing_behind_but_counts(caplog: pytest.LogCaptu
         for number in range(500):
             webhook.send(b"%d" % number)
 
-        assert webhook.tally.troubles == {Trouble.BROKEN: 500}
+        assert webhook.tally.troubles == {ReviewTrouble.BROKEN: 500}
         assert len(caplog.records) == 10
 
     in_cluster(scene)
@@ -648,6 +652,6 @@ def test_pods_of_which_nobody_can_tell_the_owner_come_in_unchanged() -> None:
         pod["metadata"]["ownerReferences"][0]["name"] = "unknown"
 
         assert webhook.ask(a_review(pod, PODS)) == {"uid": "u-1", "allowed": True}
-        assert webhook.tally.pods == {Admitted.OWNER_UNKNOWN: 1}
+        assert webhook.tally.pods == {AdmitOutcome.OWNER_UNKNOWN: 1}
 
     in_cluster(scene)

@@ -12,9 +12,9 @@ import pytest
 from trimtab.admission.webhook.self_test import (
     ANSWER,
     BREAK_LABEL,
-    Outcome,
     Result,
     SelfTest,
+    SelfTestOutcome,
     answer_trial,
     make_probe,
 )
@@ -69,20 +69,20 @@ def refused(code: HTTPStatus, message: str) -> ApiError:
 
 
 def test_it_passes_when_our_patch_comes_back() -> None:
-    assert Stage().test() == [Result(Outcome.PASSED)]
+    assert Stage().test() == [Result(SelfTestOutcome.PASSED)]
 
 
 def test_it_passes_where_a_quota_does_not_let_the_pod_in() -> None:
     stage = Stage()
     stage.world.quotas.put(Quota("trimtab", "full", {Resource.CPU: 0}))
 
-    assert stage.test() == [Result(Outcome.PASSED)]
+    assert stage.test() == [Result(SelfTestOutcome.PASSED)]
 
 
 def test_it_fails_where_nobody_answers_and_says_so() -> None:
     (told,) = Stage(answers=False).test()
 
-    assert told.outcome is Outcome.UNCHANGED
+    assert told.outcome is SelfTestOutcome.UNCHANGED
 
 
 def test_it_fails_where_nobody_answers_and_a_quota_does_not_let_the_pod_in() -> None:
@@ -90,7 +90,7 @@ def test_it_fails_where_nobody_answers_and_a_quota_does_not_let_the_pod_in() -> 
     stage.world.quotas.put(Quota("trimtab", "full", {Resource.CPU: 0}))
     (told,) = stage.test()
 
-    assert told.outcome is Outcome.REFUSED
+    assert told.outcome is SelfTestOutcome.REFUSED
     assert "full" in told.detail
 
 
@@ -103,22 +103,28 @@ RIGHT = (
     ("refusal", "outcome"),
     [
         pytest.param(
-            refused(HTTPStatus.FORBIDDEN, RIGHT), Outcome.RIGHT_MISSING, id="a missing right"
+            refused(HTTPStatus.FORBIDDEN, RIGHT),
+            SelfTestOutcome.RIGHT_MISSING,
+            id="a missing right",
         ),
         pytest.param(
             refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed calling webhook vpa.k8s.io"),
-            Outcome.REFUSED,
+            SelfTestOutcome.REFUSED,
             id="a webhook that must answer and does not",
         ),
         pytest.param(
-            refused(HTTPStatus.TOO_MANY_REQUESTS, "later"), Outcome.REFUSED, id="a busy server"
+            refused(HTTPStatus.TOO_MANY_REQUESTS, "later"),
+            SelfTestOutcome.REFUSED,
+            id="a busy server",
         ),
         pytest.param(
-            UnreachableError("POST /pods", "timeout"), Outcome.UNREACHABLE, id="a silent server"
+            UnreachableError("POST /pods", "timeout"),
+            SelfTestOutcome.UNREACHABLE,
+            id="a silent server",
         ),
     ],
 )
-def test_it_says_what_keeps_it_from_passing(refusal: ApiError, outcome: Outcome) -> None:
+def test_it_says_what_keeps_it_from_passing(refusal: ApiError, outcome: SelfTestOutcome) -> None:
     stage = Stage()
     stage.refusal = refusal
     (told,) = stage.test()

@@ -18,7 +18,7 @@ from tls_makers import Pair, a_pair, an_authority
 from waiting import until
 
 from trimtab.admission.server.http import HttpRequest
-from trimtab.admission.server.request_queue import Share
+from trimtab.admission.server.request_queue import QueueShare
 from trimtab.admission.server.server import ServerLimits, WebhookServer, keep_memory
 from trimtab.admission.server.tls import (
     CertificateFiles,
@@ -94,12 +94,12 @@ class Echo:
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | Share:
+    ) -> bytes | QueueShare:
         assert waited_seconds >= 0
         time.sleep(self.cost_seconds)
         if may_wait and not self.is_ready:
             self.put_off += 1
-            return Share("pods", request.content_type)
+            return QueueShare("pods", request.content_type)
         if self.fails:
             self.fails -= 1
             raise RuntimeError

@@ -5,9 +5,9 @@ from admission.review_makers import AUTOSCALERS, Webhook, a_pod_object, a_review
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admit import Admitted
-from trimtab.admission.logs import TOLD_IN_ALL, TOLD_PER_MINUTE, Teller
-from trimtab.admission.reports import Trouble
+from trimtab.admission.admit import AdmitOutcome
+from trimtab.admission.logs import TOLD_IN_ALL, TOLD_PER_MINUTE, RateLimitedLogger
+from trimtab.admission.reports import ReviewTrouble
 
 A_MINUTE_LATER = 61.0
 
@@ -33,7 +33,7 @@ def left_out(log: pytest.LogCaptureFixture) -> dict[str, int]:
 
 
 def test_each_kind_is_told_ten_times_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    teller = Teller(Watch())
+    teller = RateLimitedLogger(Watch())
     for kind in ("broken", "unknown"):
         for number in range(TOLD_PER_MINUTE + 5):
             teller.tell("review not understood", f"{number}", kind)
@@ -45,7 +45,7 @@ def test_what_was_left_out_is_told_when_the_minute_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watch = Watch()
-    teller = Teller(watch)
+    teller = RateLimitedLogger(watch)
     for _ in range(TOLD_PER_MINUTE + 5):
         teller.tell("connection refused", "413")
     teller.tell("autoscaler refused", "default/web")
@@ -63,7 +63,7 @@ def test_however_many_kinds_there_are_an_event_is_told_so_often(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watch = Watch()
-    teller = Teller(watch)
+    teller = RateLimitedLogger(watch)
     for number in range(3 * TOLD_IN_ALL):
         teller.tell("review not understood", "", f"kind-{number}")
     teller.tell("connection refused", "413")
@@ -127,7 +127,7 @@ def test_a_minute_in_which_everything_was_told_ends_in_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watch = Watch()
-    teller = Teller(watch)
+    teller = RateLimitedLogger(watch)
     for _ in range(TOLD_PER_MINUTE):
         teller.tell("connection refused", "413")
     watch.now = A_MINUTE_LATER
@@ -152,8 +152,8 @@ def test_our_own_failures_fill_no_log_and_each_is_counted(
         watch.now = A_MINUTE_LATER
         webhook.send(b"")
 
-        assert webhook.tally.pods == {Admitted.FAILED: 100}
-        assert webhook.tally.troubles[Trouble.FAILED] == 100
+        assert webhook.tally.pods == {AdmitOutcome.FAILED: 100}
+        assert webhook.tally.troubles[ReviewTrouble.FAILED] == 100
         assert told(caplog).count("admission failed") == TOLD_PER_MINUTE
         assert told(caplog).count("review failed") == TOLD_PER_MINUTE
         assert left_out(caplog) == {

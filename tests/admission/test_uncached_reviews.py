@@ -13,7 +13,7 @@ from virtual_time import run_virtually
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.server.http import HttpRequest
-from trimtab.admission.sizing_cache import Arrival
+from trimtab.admission.sizing_cache import IncomingPod
 
 WORKLOADS, SIZES = 200, 4
 MOST_CALLS = 225
@@ -101,7 +101,7 @@ def _count_reads(admission: Admission) -> list[object]:
     found: list[object] = []
     size = admission.size
 
-    def watch(new: Arrival, **more: bool) -> object:
+    def watch(new: IncomingPod, **more: bool) -> object:
         read = new.read
         new.read = lambda: (found.append(new), read())[1]  # type: ignore[method-assign, func-returns-value]
         return size(new, **more)

@@ -1,10 +1,10 @@
 """Room for requests that wait: no namespace takes up that of another."""
 
-from trimtab.admission.server.request_queue import Share, WaitingRoom
+from trimtab.admission.server.request_queue import QueueShare, WaitingRoom
 
 KIB = 1024
-TENANT = Share("verticalpodautoscalers", "tenant")
-OTHER = Share("verticalpodautoscalers", "other")
+TENANT = QueueShare("verticalpodautoscalers", "tenant")
+OTHER = QueueShare("verticalpodautoscalers", "other")
 
 
 def a_room(places: int = 4) -> WaitingRoom[str]:
@@ -12,7 +12,7 @@ def a_room(places: int = 4) -> WaitingRoom[str]:
     return WaitingRoom(places * 64 * KIB)
 
 
-def fill(room: WaitingRoom[str], share: Share = TENANT, count: int = 4) -> None:
+def fill(room: WaitingRoom[str], share: QueueShare = TENANT, count: int = 4) -> None:
     for number in range(count):
         assert room.enter(f"{share.namespace}-{number}", share, 100) == []
 
@@ -38,7 +38,7 @@ def test_the_largest_share_makes_room_for_a_smaller_one_the_oldest_first() -> No
 
 def test_pods_and_autoscalers_of_a_namespace_have_shares_of_their_own() -> None:
     room = a_room()
-    fill(room, Share("pods", "tenant"))
+    fill(room, QueueShare("pods", "tenant"))
 
     assert room.enter("a", TENANT, 100) == ["tenant-0"]
 
@@ -48,7 +48,7 @@ def test_a_large_request_counts_by_its_size() -> None:
     fill(room, count=16)
 
     assert room.enter("large", OTHER, 5 * 64 * KIB) == [f"tenant-{number}" for number in range(5)]
-    assert room.enter("larger", Share("pods", "x"), 12 * 64 * KIB) is None
+    assert room.enter("larger", QueueShare("pods", "x"), 12 * 64 * KIB) is None
     assert len(room) == 12
 
 

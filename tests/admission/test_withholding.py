@@ -19,7 +19,7 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admit import Admitted
+from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.withheld_sizes import Withholding
 from trimtab.api.admission.new_pods import NewPod
@@ -112,7 +112,7 @@ def test_a_boost_that_a_policy_refuses_is_left_out() -> None:
             "Pod resources updated by web: container 0: "
             "cpu startup boost left out since boosted pods were not created"
         )
-        assert door.webhook.tally.pods[Admitted.WITHHELD] == 3
+        assert door.webhook.tally.pods[AdmitOutcome.WITHHELD] == 3
 
     at_the_door(scene)
 

@@ -16,7 +16,7 @@ from admission.worst_reviews import (
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.admission.admit import Admitted
+from trimtab.admission.admit import AdmitOutcome
 from trimtab.api.kinds.autoscaler_wire import decode_wire
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.kinds.pods import decode_pod
@@ -169,7 +169,7 @@ def test_a_pod_that_is_too_large_is_admitted_unchanged_with_a_warning(
         assert response["allowed"]
         assert "patch" not in response
         assert response["warnings"] == [f"the pod keeps its own resources: it has {excess}"]
-        assert webhook.tally.pods == {Admitted.TOO_LARGE: 1}
+        assert webhook.tally.pods == {AdmitOutcome.TOO_LARGE: 1}
 
     run_virtually(scene())
 

@@ -9,7 +9,7 @@ from makers import amounts
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.quantities import (
     NOT_GIVEN,
-    Amounts,
+    WireAmounts,
     decode_allocation,
     decode_amount,
     decode_amount_map,
@@ -95,8 +95,8 @@ def test_an_optional_quantity_is_given_unless_absent_or_null(
 
 
 def test_a_resource_list_holds_only_what_it_names() -> None:
-    assert decode_amounts(Amounts(cpu=raw('"1"')), "x") == amounts(cpu=1000)
-    assert decode_amounts(Amounts(), "x") == {}
+    assert decode_amounts(WireAmounts(cpu=raw('"1"')), "x") == amounts(cpu=1000)
+    assert decode_amounts(WireAmounts(), "x") == {}
     assert decode_amounts(None, "x") is None
 
 
@@ -136,7 +136,7 @@ def test_long_texts_of_quantities_are_not_kept(filling: str) -> None:
 
     def read(number: int) -> None:
         text = raw(f'"{filling * 50_000}{number}"')
-        decode_allocation(Amounts(cpu=text), None, "resources")
+        decode_allocation(WireAmounts(cpu=text), None, "resources")
         decode_amount(Resource.MEMORY, text, "memory")
 
     read(0)
@@ -152,7 +152,7 @@ def test_long_texts_of_quantities_are_not_kept(filling: str) -> None:
 
 
 def test_a_request_and_an_equal_limit_stay_equal() -> None:
-    wire = Amounts(memory=raw('"1.2Gi"'))
+    wire = WireAmounts(memory=raw('"1.2Gi"'))
 
     allocation = decode_allocation(wire, wire, "resources")
 
@@ -161,7 +161,7 @@ def test_a_request_and_an_equal_limit_stay_equal() -> None:
 
 def test_a_request_below_its_limit_is_rounded_up() -> None:
     """It counts for minima, and for what is left of quotas."""
-    wire, more = Amounts(memory=raw('"1.2Gi"')), Amounts(memory=raw('"2.3Gi"'))
+    wire, more = WireAmounts(memory=raw('"1.2Gi"')), WireAmounts(memory=raw('"2.3Gi"'))
 
     allocation = decode_allocation(wire, more, "resources")
 

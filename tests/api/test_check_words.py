@@ -7,7 +7,7 @@ from plan_makers import UP, by_pod, planned, several, snapshot_of
 from trimtab.api.explain.pods import tell_check
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.explain.pod_checks import PodExplanation, explain_pod, view_plan
-from trimtab.core.explain.update_checks import KIND_OF, Check, CheckKind, Verdict
+from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict, PodCheck
 from trimtab.core.model.autoscalers import Held, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Termination
@@ -30,7 +30,7 @@ def told(snapshot: Snapshot) -> dict[CheckKind, str]:
 
 @pytest.mark.parametrize("reason", HoldReason)
 def test_there_is_a_sentence_for_each_reason(reason: HoldReason) -> None:
-    check = Check(KIND_OF[reason], Verdict.BLOCKED, reason)
+    check = PodCheck(KIND_OF[reason], CheckVerdict.BLOCKED, reason)
     sentence = tell_check(check, BARE, SETTINGS)
 
     assert len(sentence.split()) >= 5
@@ -42,7 +42,7 @@ def test_there_is_a_sentence_for_each_check_that_passes(kind: CheckKind) -> None
     explanation = told(snapshot_of(several(3), an_autoscaler(UP)))
 
     assert explanation[kind]
-    assert tell_check(Check(kind, Verdict.UNKNOWN), BARE, SETTINGS) == (
+    assert tell_check(PodCheck(kind, CheckVerdict.UNKNOWN), BARE, SETTINGS) == (
         "only a running updater could tell"
     )
 

@@ -10,7 +10,7 @@ from makers import NOW
 from wire_examples import CHECKPOINT
 
 from trimtab.api.kinds.checkpoint_files import (
-    Flaw,
+    CheckpointFlaw,
     Manifest,
     list_documents,
     make_file,
@@ -92,5 +92,5 @@ def test_a_flaw_names_the_object_or_at_least_its_place() -> None:
     assert str(read_manifest("f: items[3]", broken)) == (
         "default/web-app: unsupported checkpoint version v1"
     )
-    assert isinstance(read_manifest("f: items[3]", nameless), Flaw)
+    assert isinstance(read_manifest("f: items[3]", nameless), CheckpointFlaw)
     assert str(read_manifest("f: items[3]", nameless)).startswith("f: items[3]: ")

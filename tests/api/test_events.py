@@ -9,7 +9,7 @@ from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler
 
 from trimtab.api.kinds import events
 from trimtab.api.kinds.events import Event, EventReason, EventType, ObjectReference
-from trimtab.core.model.pods import Allocation, Wanted
+from trimtab.core.model.pods import Allocation, TargetResources
 
 POD = a_pod(name="web-0")
 AUTOSCALER = an_autoscaler(name="web")
@@ -66,7 +66,7 @@ SMALL = a_pod(a_container(requests=amounts(500, 1024 * MIB), limits=amounts(1000
         pytest.param({"other": Allocation(amounts(800))}, "resources.", id="another container"),
     ],
 )
-def test_events_carry_what_changes(wanted: Wanted, words: str) -> None:
+def test_events_carry_what_changes(wanted: TargetResources, words: str) -> None:
     told = [events.resized(SMALL, NOW, wanted), *events.evicted(SMALL, AUTOSCALER, NOW, wanted)]
 
     assert all(event.message.endswith(words) for event in told)

@@ -1,12 +1,12 @@
 import pytest
 from wire_examples import EXTERNAL_METRIC, Json, encoded
 
-from trimtab.api.usage.external_metrics import Reading, decode_external_metrics
+from trimtab.api.usage.external_metrics import ExternalReading, decode_external_metrics
 from trimtab.api.wire.lists import Listing
 from trimtab.core.model.resources import Resource
 
 
-def decoded(*items: Json, resource: Resource = Resource.CPU) -> Listing[Reading]:
+def decoded(*items: Json, resource: Resource = Resource.CPU) -> Listing[ExternalReading]:
     return decode_external_metrics(resource, encoded({"items": list(items)}))
 
 

@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 from wire_makers import a_manifest, with_boost
 
-from trimtab.api.validation.manifests import Judgement, autoscaler_manifests, judge
+from trimtab.api.validation.manifests import ManifestVerdict, autoscaler_manifests, judge
 from trimtab.core.model.feature_gates import FeatureGates
 
 
-def judge_one(manifest: dict[str, Any], **context: Any) -> Judgement:
+def judge_one(manifest: dict[str, Any], **context: Any) -> ManifestVerdict:
     (judgement,) = judge([manifest], **{"gates": FeatureGates(), **context})
     return judgement
 
 
-def errors(judgement: Judgement) -> list[str]:
+def errors(judgement: ManifestVerdict) -> list[str]:
     return [str(error) for error in judgement.errors]
 
 
 def test_a_good_manifest_gets_no_word() -> None:
-    assert judge_one(a_manifest()) == Judgement("default/web", (), ())
+    assert judge_one(a_manifest()) == ManifestVerdict("default/web", (), ())
 
 
 @pytest.mark.parametrize(

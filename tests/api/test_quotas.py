@@ -5,9 +5,9 @@ from wire_examples import QUOTA, encoded
 from trimtab.api.kinds.limits import decode_quota
 from trimtab.api.wire.codec import DecodeError
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side
 
-CPU = Claim(Side.REQUESTS, Resource.CPU)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
 
 
 def left(hard: dict[str, str], used: dict[str, str], **spec: object) -> object:
@@ -15,7 +15,7 @@ def left(hard: dict[str, str], used: dict[str, str], **spec: object) -> object:
 
 
 def test_a_quota_is_decoded_with_what_is_left_of_it() -> None:
-    limits = Claim(Side.LIMITS, Resource.MEMORY)
+    limits = QuotaClaim(Side.LIMITS, Resource.MEMORY)
 
     assert decode_quota(encoded(QUOTA)) == Quota(
         "shop",
@@ -40,7 +40,7 @@ def test_a_quota_is_decoded_with_what_is_left_of_it() -> None:
         pytest.param(
             {"memory": "1.2Gi"},
             {"memory": "0.3Gi"},
-            {Claim(Side.REQUESTS, Resource.MEMORY): 1288490188 - 322122548},
+            {QuotaClaim(Side.REQUESTS, Resource.MEMORY): 1288490188 - 322122548},
             id="never more than there is",
         ),
     ],
@@ -59,9 +59,9 @@ def test_scopes_say_for_which_pods_a_quota_is() -> None:
     spec = {"scopes": ["NotBestEffort"], "scopeSelector": {"matchExpressions": expressions}}
 
     assert decode_quota(encoded({"spec": spec})).scopes == (
-        Scope("NotBestEffort"),
-        Scope("PriorityClass", "In", ("high",)),
-        Scope("Terminating"),
+        QuotaScope("NotBestEffort"),
+        QuotaScope("PriorityClass", "In", ("high",)),
+        QuotaScope("Terminating"),
     )
     assert decode_quota(encoded({"spec": {"scopes": None, "scopeSelector": None}})).scopes == ()
 

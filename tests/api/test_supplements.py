@@ -8,7 +8,7 @@ from makers import NOW
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement, encode_supplement
 from trimtab.core.histogram.oom_floors import OomLevel
-from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
 
 seconds = st.floats(0, 2e9)
@@ -26,7 +26,7 @@ kills = st.none() | st.integers(0, 10**6).map(lambda minute: NOW + timedelta(min
 supplements = st.builds(
     Supplement,
     st.lists(st.builds(OomLevel, st.integers(0, 10**14), seconds)).map(tuple),
-    st.dictionaries(st.text(max_size=5), st.builds(Remembered, memories, kills), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.builds(SavedContainer, memories, kills), max_size=3),
     st.booleans(),
 )
 
@@ -39,7 +39,7 @@ def test_a_supplement_survives_the_way_over_the_wire(supplement: Supplement) -> 
 
 
 def test_beside_a_status_that_others_wrote_only_what_is_still_true_is_believed() -> None:
-    remembered = Remembered(ContainerMemory(1.0, 1.0, 2.0, 5.0))
+    remembered = SavedContainer(ContainerMemory(1.0, 1.0, 2.0, 5.0))
     whole = Supplement((OomLevel(5, 1.0),), {"web-0": remembered}, is_relearning=True)
     annotations = {SUPPLEMENT: encode_supplement(whole, NOW)}
     rest = Supplement(whole.oom_levels, is_relearning=True)

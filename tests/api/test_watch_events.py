@@ -7,11 +7,11 @@ from trimtab.api.wire.status_errors import Status
 from trimtab.api.wire.watch_events import (
     Applied,
     Bookmark,
-    Entry,
     ObjectName,
-    Refused,
     Removed,
     Spoiled,
+    StoredObject,
+    WatchRefused,
     decode_entry,
     decode_event,
 )
@@ -27,7 +27,7 @@ def an_event(kind: str | None, what: Json) -> bytes:
 def test_an_object_that_is_there_comes_under_its_name_and_version(kind: str) -> None:
     event = decode_event(an_event(kind, POD), decode_pod)
 
-    assert event == Applied(Entry(WEB, decode_pod(encoded(POD))), "7")
+    assert event == Applied(StoredObject(WEB, decode_pod(encoded(POD))), "7")
 
 
 def test_an_object_that_is_gone_leaves_its_name_and_the_version_of_its_deletion() -> None:
@@ -54,7 +54,7 @@ def test_f28_an_object_that_cannot_be_read_is_told_with_the_reason() -> None:
 def test_an_object_of_the_whole_cluster_has_no_namespace() -> None:
     entry = decode_entry(encoded({"metadata": {"name": "n"}}), lambda _: 1)
 
-    assert entry == Entry(ObjectName("", "n"), 1)
+    assert entry == StoredObject(ObjectName("", "n"), 1)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_bookmark_tells_how_far_the_watch_has_come(what: Json, version: str) -
     ],
 )
 def test_a_server_that_cannot_go_on_says_why(status: Json, refusal: Status) -> None:
-    assert decode_event(an_event("ERROR", status), decode_pod) == Refused(refusal)
+    assert decode_event(an_event("ERROR", status), decode_pod) == WatchRefused(refusal)
 
 
 @pytest.mark.parametrize(

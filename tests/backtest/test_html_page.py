@@ -9,8 +9,8 @@ import pytest
 
 from trimtab.backtest.contenders import BUILT_IN
 from trimtab.backtest.demand import gather
-from trimtab.backtest.html_report import MOST_WORKLOADS, Findings, to_html
-from trimtab.backtest.runs import Crew, Run, run_all
+from trimtab.backtest.html_report import MOST_WORKLOADS, ReportContents, to_html
+from trimtab.backtest.runs import Run, WorkerPool, run_all
 from trimtab.backtest.scenarios import SCENARIOS
 from trimtab.backtest.scores import score
 from trimtab.backtest.tables import Row
@@ -23,7 +23,7 @@ _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def findings() -> Findings:
+def findings() -> ReportContents:
     """Eight workloads for two days, one of which jumps over its limit, under two policies."""
     recordings = []
     for number in range(8):
@@ -34,15 +34,15 @@ def findings() -> Findings:
         recordings.append(Recording(f"<web & {number}>", START, trace))
     demand = gather(recordings)
     runs = [Run(BUILT_IN[name], SCENARIOS["over-strict"]) for name in ("today", "trimtab")]
-    outcomes = run_all(runs, demand, crew=Crew(1), tell=lambda _: None, keeps_course=True)
+    outcomes = run_all(runs, demand, crew=WorkerPool(1), tell=lambda _: None, keeps_course=True)
     rows = [
         Row(run.scenario.name, run.contender.name, score(outcome.tally), {})
         for run, outcome in zip(runs, outcomes, strict=True)
     ]
-    return Findings("<usage>.csv", demand, runs, outcomes, rows)
+    return ReportContents("<usage>.csv", demand, runs, outcomes, rows)
 
 
-def test_every_chart_is_well_formed_whatever_names_workloads_have(findings: Findings) -> None:
+def test_every_chart_is_well_formed_whatever_names_workloads_have(findings: ReportContents) -> None:
     charts = _SVG.findall(to_html(findings))
 
     # Two of slack against risk, and two of each drawn workload under each policy.
@@ -51,7 +51,7 @@ def test_every_chart_is_well_formed_whatever_names_workloads_have(findings: Find
         assert expat.ParserCreate().ParseFile(io.BytesIO(chart.encode()))
 
 
-def test_the_page_needs_nothing_from_elsewhere(findings: Findings) -> None:
+def test_the_page_needs_nothing_from_elsewhere(findings: ReportContents) -> None:
     page = to_html(findings)
 
     assert "<script" not in page
@@ -60,7 +60,7 @@ def test_the_page_needs_nothing_from_elsewhere(findings: Findings) -> None:
 
 
 def test_the_workload_that_was_killed_comes_first_with_a_mark_where_it_was(
-    findings: Findings,
+    findings: ReportContents,
 ) -> None:
     page = to_html(findings)
     first = page.index("<h2>&lt;web &amp; 3&gt;</h2>")
@@ -73,13 +73,13 @@ def test_the_workload_that_was_killed_comes_first_with_a_mark_where_it_was(
     assert all(330 <= mark <= 640 for mark in marks)
 
 
-def test_an_answer_stands_at_the_top(findings: Findings) -> None:
+def test_an_answer_stands_at_the_top(findings: ReportContents) -> None:
     page = to_html(findings, "Take <this> one.")
 
     assert page.index("Take &lt;this&gt; one.") < page.index("<svg")
 
 
-def test_drawn_requests_are_those_in_force(findings: Findings) -> None:
+def test_drawn_requests_are_those_in_force(findings: ReportContents) -> None:
     today, governed = (outcome.course for outcome in findings.outcomes)
 
     cpu = today.lines[:, 0, 0, 0]

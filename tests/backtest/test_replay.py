@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.backtest.contenders import BUILT_IN, Contender, Governed, Today
+from trimtab.backtest.contenders import BUILT_IN, AutoscalerContender, Contender, Today
 from trimtab.backtest.demand import CPU, MEMORY, Demand, DemandError, gather
-from trimtab.backtest.fleet import Fleet, Tally
+from trimtab.backtest.fleet import Fleet, FleetSums
 from trimtab.backtest.policies import Static
 from trimtab.backtest.replay import Replay
-from trimtab.backtest.runs import Crew, Run, play, run_all
+from trimtab.backtest.runs import Run, WorkerPool, play, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario, first_requests, limits_of
 from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
 from trimtab.core.model.pods import Allocation
@@ -36,12 +36,12 @@ def _constant(days: float, *, cpu: float = 1000.0, memory: float = 1000 * _MIB) 
     return gather([_recording("steady", [cpu] * steps, [memory] * steps)])
 
 
-def _play(contender: Contender, demand: Demand, scenario: Scenario = _STRICT) -> Tally:
+def _play(contender: Contender, demand: Demand, scenario: Scenario = _STRICT) -> FleetSums:
     return play(Run(contender, scenario), demand).tally
 
 
-def _governed(mode: UpdateMode, *policies: ContainerPolicy) -> Governed:
-    return Governed("test", Autoscaler("", "", mode=mode, policies=policies))
+def _governed(mode: UpdateMode, *policies: ContainerPolicy) -> AutoscalerContender:
+    return AutoscalerContender("test", Autoscaler("", "", mode=mode, policies=policies))
 
 
 def test_who_changes_nothing_wastes_what_is_not_needed() -> None:
@@ -177,10 +177,10 @@ def test_steps_and_minutes_come_to_the_same_where_nothing_is_changed(
     assert coarse.slack == pytest.approx(fine.slack)
 
 
-def _replay_static(demand: Demand, *, is_fine: bool) -> Tally:
+def _replay_static(demand: Demand, *, is_fine: bool) -> FleetSums:
     requests = np.array([[1000.0] * len(demand), [1000 * _MIB] * len(demand)])
     fleet = Fleet(requests, np.stack([requests[CPU], requests[MEMORY]]))
-    return Replay(demand, fleet, Static(), Tally(len(demand)), is_fine=is_fine).run()
+    return Replay(demand, fleet, Static(), FleetSums(len(demand)), is_fine=is_fine).run()
 
 
 def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
@@ -198,8 +198,8 @@ def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
     runs = [Run(BUILT_IN["trimtab"], SCENARIOS["under-strict"])]
     told_alone: list[float] = []
     told_shared: list[float] = []
-    alone = run_all(runs, demand, crew=Crew(1), tell=told_alone.append)
-    shared = run_all(runs, demand, crew=Crew(2), tell=told_shared.append)
+    alone = run_all(runs, demand, crew=WorkerPool(1), tell=told_alone.append)
+    shared = run_all(runs, demand, crew=WorkerPool(2), tell=told_shared.append)
 
     assert told_alone == [0.5, 1.0]
     assert told_shared[-1] == 1.0

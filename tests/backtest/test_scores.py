@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from trimtab.backtest.fleet import Tally
+from trimtab.backtest.fleet import FleetSums
 from trimtab.backtest.scores import bootstrap, score
 
 _GIB = 1024.0**3
 
 
-def _tally() -> Tally:
+def _tally() -> FleetSums:
     """Two workloads over a month: one of no waste, one of much."""
-    tally = Tally(2)
+    tally = FleetSums(2)
     tally.minutes[:] = 43200
     tally.requested[:] = [[43200 * 1000.0, 43200 * 3000.0], [43200 * _GIB, 43200 * 3 * _GIB]]
     tally.slack[:] = [[0.0, 43200 * 2000.0], [0.0, 43200 * 2 * _GIB]]
@@ -50,7 +50,7 @@ def test_one_workload_can_be_scored_alone() -> None:
 
 
 def test_nobody_scores_nothing_rather_than_failing() -> None:
-    nobody = score(Tally(0))
+    nobody = score(FleetSums(0))
 
     assert (nobody.cpu_slack, nobody.oom_kills, nobody.good_after) == (0.0, 0.0, np.inf)
 

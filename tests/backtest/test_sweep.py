@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.backtest.contenders import TEMPLATE, Governed
+from trimtab.backtest.contenders import TEMPLATE, AutoscalerContender
 from trimtab.backtest.demand import MEMORY, gather
-from trimtab.backtest.fleet import Tally
+from trimtab.backtest.fleet import FleetSums
 from trimtab.backtest.runs import Run, play
 from trimtab.backtest.scenarios import SCENARIOS
 from trimtab.backtest.scores import score
@@ -21,7 +21,7 @@ from trimtab.simulation.world.virtual_time import START
 
 _DAY = timedelta(days=1)
 _SETTING = Setting(0.9, 0.15, _DAY)
-_NOTHING = score(Tally(0))
+_NOTHING = score(FleetSums(0))
 
 
 def _point(cost: float, risk: float) -> Point:
@@ -72,7 +72,7 @@ def test_a_grid_is_all_combinations_and_each_has_a_name() -> None:
 
 
 def test_the_usual_setting_is_what_an_autoscaler_does_anyway() -> None:
-    assert governed(_SETTING, TEMPLATE).settings == Governed("trimtab").settings
+    assert governed(_SETTING, TEMPLATE).settings == AutoscalerContender("trimtab").settings
 
 
 def test_a_higher_percentile_and_a_higher_margin_request_more() -> None:

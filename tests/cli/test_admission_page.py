@@ -9,7 +9,7 @@ import prometheus_client
 import pytest
 
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.reports import Tally
+from trimtab.admission.reports import AdmissionCounts
 from trimtab.cli.flags import start
 from trimtab.cli.flags.admission import AdmissionFlags
 from trimtab.cli.flags.common import KlogFlags, LeaderlessFlags
@@ -50,7 +50,7 @@ def test_the_page_names_every_flag_without_effect(name: str) -> None:
 
 def test_the_page_names_every_metric_of_ours() -> None:
     importlib.import_module("trimtab.cli.components.admission")
-    counted = AdmissionCollector(lambda: (Tally(),), lambda: 0).collect()
+    counted = AdmissionCollector(lambda: (AdmissionCounts(),), lambda: 0).collect()
     families = [*prometheus_client.REGISTRY.collect(), *counted]
     ours = {
         family.name + ("_total" if family.type == "counter" else "")

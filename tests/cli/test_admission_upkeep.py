@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli.components.admission_webhook import (
-    Place,
+    WebhookPlace,
     find_place,
     parse_labels,
     to_upkeep_settings,
@@ -15,7 +15,7 @@ from trimtab.cli.flags.common import ClusterFlags
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.webhook.registration import FailurePolicy, RegistrationSettings, ServiceAddress
 
-HERE = Place("trimtab", has_files=False)
+HERE = WebhookPlace("trimtab", has_files=False)
 BY_URL = RegistrationFlags(
     register_by_url=True, webhook_address="https://127.0.0.1", webhook_port="8000"
 )
@@ -84,7 +84,7 @@ def test_the_bundle_is_kept_unless_somebody_else_keeps_all(
     *, registers: bool, has_files: bool, keeps_bundle: bool
 ) -> None:
     flags = AdmissionFlags(registration=RegistrationFlags(register_webhook=registers))
-    settings = to_upkeep_settings(ClusterFlags(), flags, Place("trimtab", has_files))
+    settings = to_upkeep_settings(ClusterFlags(), flags, WebhookPlace("trimtab", has_files))
 
     assert settings.registers is registers
     assert settings.keeps_bundle is keeps_bundle
@@ -111,5 +111,5 @@ def test_a_certificate_file_decides_where_the_keys_are(tmp_path: Path) -> None:
     without = find_place(flags, {})
     file.touch()
 
-    assert without == Place("kube-system", has_files=False)
-    assert find_place(flags, {"NAMESPACE": "trimtab"}) == Place("trimtab", has_files=True)
+    assert without == WebhookPlace("kube-system", has_files=False)
+    assert find_place(flags, {"NAMESPACE": "trimtab"}) == WebhookPlace("trimtab", has_files=True)

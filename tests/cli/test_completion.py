@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_cluster import SmallCluster, served
 
-from trimtab.cli.completion import Answer, Shell, complete
+from trimtab.cli.completion import CompletionAnswer, Shell, complete
 from trimtab.cli.main import main
 
 PROGRAMS = Path(sys.executable).parent
@@ -46,7 +46,7 @@ def _no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_candidates_begin_with_what_is_typed(line: str, candidates: list[str]) -> None:
-    assert complete(line.split(" ")) == Answer(tuple(candidates))
+    assert complete(line.split(" ")) == CompletionAnswer(tuple(candidates))
 
 
 def test_at_the_very_beginning_all_commands_may_come_but_none_that_is_hidden() -> None:
@@ -60,7 +60,7 @@ def test_at_the_very_beginning_all_commands_may_come_but_none_that_is_hidden() -
     "line", ["validate ", "report --out ", "get --kubeconfig ", "backtest --trace "]
 )
 def test_where_a_file_is_wanted_files_may_come(line: str) -> None:
-    assert complete(line.split(" ")) == Answer(are_files=True)
+    assert complete(line.split(" ")) == CompletionAnswer(are_files=True)
 
 
 async def test_names_are_those_of_the_cluster_that_the_line_is_about(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from trimtab.cli.demo.command import Pace
+from trimtab.cli.demo.command import DemoPace
 
 
 class Stopwatch:
@@ -18,7 +18,7 @@ class Stopwatch:
     def wait(self, seconds: float) -> None:
         self.seconds += seconds
 
-    def steps(self, pace: Pace) -> list[timedelta]:
+    def steps(self, pace: DemoPace) -> list[timedelta]:
         taken = []
         for step in pace.steps():
             self.seconds += self.work_seconds
@@ -26,8 +26,8 @@ class Stopwatch:
         return taken
 
 
-def a_pace(stopwatch: Stopwatch, duration: float, speed: float) -> Pace:
-    return Pace(duration, speed, stopwatch=stopwatch, wait=stopwatch.wait)
+def a_pace(stopwatch: Stopwatch, duration: float, speed: float) -> DemoPace:
+    return DemoPace(duration, speed, stopwatch=stopwatch, wait=stopwatch.wait)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from cli.demo_pictures import a_picture, some_news
 from rich.console import Console
 
 from trimtab.cli.demo.screen import open_console, open_view, show_end
-from trimtab.simulation.demo.news import Kind
+from trimtab.simulation.demo.news import DemoEventKind
 
 
 def test_without_a_terminal_news_are_lines_and_the_table_comes_now_and_then() -> None:
@@ -34,7 +34,7 @@ def test_news_that_wait_to_be_gathered_are_told_at_the_end_at_the_latest() -> No
 def test_a_terminal_shows_one_screen_with_the_latest_news() -> None:
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=80, height=24)
-    kinds = list(Kind)
+    kinds = list(DemoEventKind)
     with open_view(console) as show:
         show(a_picture(*(some_news(kind) for kind in kinds)), "1440 times as fast as life")
     shown = output.getvalue()

@@ -3,7 +3,7 @@ from cli.demo_pictures import GIB, a_picture, some_news
 
 from trimtab.cli.demo.text import format_news, format_number, summarize
 from trimtab.core.model.resources import Resource
-from trimtab.simulation.demo.news import Kind
+from trimtab.simulation.demo.news import DemoEventKind
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_amounts_are_told_in_cores_and_gib(
     assert format_number(resource, amount) == text
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_news_of_any_kind_fit_into_eighty_columns(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", DemoEventKind)
+def test_news_of_any_kind_fit_into_eighty_columns(kind: DemoEventKind) -> None:
     line = format_news(some_news(kind))
 
     assert len(line) <= 80

@@ -17,7 +17,7 @@ from trimtab.api.explain.recommendation import (
     ShownStep,
     Transition,
 )
-from trimtab.core.explain.update_checks import KIND_OF, CheckKind, Verdict
+from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict
 from trimtab.core.recommendation.steps import StepKind
 
 PAGE = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
@@ -50,4 +50,4 @@ def test_the_page_has_every_key(record: type[msgspec.Struct]) -> None:
 
 
 def test_the_page_has_every_verdict() -> None:
-    assert all(verdict.value in KEYS for verdict in Verdict)
+    assert all(verdict.value in KEYS for verdict in CheckVerdict)

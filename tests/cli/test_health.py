@@ -17,7 +17,7 @@ from trimtab.cli.runtime.health import (
     NOT_READY,
     OLDEST_VIEW,
     Heartbeat,
-    News,
+    ObstacleReport,
     ReadWatchdog,
     list_obstacles,
     list_shortcomings,
@@ -168,7 +168,7 @@ def test_a_right_that_is_missing_is_named_among_shortcomings_too() -> None:
     "news",
     [pytest.param(NOT_READY, id="obstacles"), pytest.param(HALF_BLIND, id="shortcomings")],
 )
-def test_what_is_in_the_way_is_logged_once_and_its_end_too(news: News) -> None:
+def test_what_is_in_the_way_is_logged_once_and_its_end_too(news: ObstacleReport) -> None:
     seen = iter([[], ["no right"], ["no right"], ["no right", "no list"], [], []])
 
     async def scenario() -> list[EventDict]:

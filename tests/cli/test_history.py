@@ -9,7 +9,7 @@ from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.recommender import HistoryFlags, LoopFlags, RecommenderFlags
 from trimtab.cli.runtime.history_source import PastOrder, order_history
 from trimtab.cluster.usage.prometheus import SeriesNames
-from trimtab.cluster.usage.prometheus_client import Access, QuerySettings
+from trimtab.cluster.usage.prometheus_client import PrometheusAccess, QuerySettings
 from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
 
 USUAL = HistoryFlags()
@@ -25,7 +25,7 @@ def ordered(
 
 
 def test_flags_that_nobody_sets_are_what_is_usual() -> None:
-    assert ordered() == PastOrder(QuerySettings(), Access(), SeriesNames())
+    assert ordered() == PastOrder(QuerySettings(), PrometheusAccess(), SeriesNames())
 
 
 @pytest.mark.parametrize("storage", ["", "checkpoint", "etcd"])
@@ -53,7 +53,7 @@ def test_every_flag_about_queries_reaches_them() -> None:
 
     assert ordered(flags) == PastOrder(
         QuerySettings("https://there:9090/prefix", timedelta(seconds=7), 7, 70),
-        Access(),
+        PrometheusAccess(),
         SeriesNames(
             "cpu",
             "memory",
@@ -71,27 +71,39 @@ ENVIRONMENT = {"PROMETHEUS_USERNAME": "there", "PROMETHEUS_PASSWORD": "secret"}
     ("flags", "environment", "expected"),
     [
         pytest.param(
-            {"prometheus_bearer_token": "t"}, {}, Access("t"), id="a token on the command line"
+            {"prometheus_bearer_token": "t"},
+            {},
+            PrometheusAccess("t"),
+            id="a token on the command line",
         ),
         pytest.param(
-            {"prometheus_bearer_token_file": "f"}, {}, Access(token_file="f"), id="a token file"
+            {"prometheus_bearer_token_file": "f"},
+            {},
+            PrometheusAccess(token_file="f"),
+            id="a token file",
         ),
         pytest.param(
             {"username": "u", "password": "p"},
             ENVIRONMENT,
-            Access(username="u", password="p"),
+            PrometheusAccess(username="u", password="p"),
             id="a user on the command line",
         ),
         pytest.param(
-            {}, ENVIRONMENT, Access(username="there", password="secret"), id="a user of old"
+            {},
+            ENVIRONMENT,
+            PrometheusAccess(username="there", password="secret"),
+            id="a user of old",
         ),
         pytest.param(
-            {"prometheus_insecure": True}, {}, Access(is_insecure=True), id="nobody is checked"
+            {"prometheus_insecure": True},
+            {},
+            PrometheusAccess(is_insecure=True),
+            id="nobody is checked",
         ),
     ],
 )
 def test_who_we_are_is_said_as_the_original_has_it(
-    flags: dict[str, object], environment: dict[str, str], expected: Access
+    flags: dict[str, object], environment: dict[str, str], expected: PrometheusAccess
 ) -> None:
     found = ordered(replace(USUAL, **flags), environment=environment)  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from trimtab.admission.server.server import USUAL_LIMITS
 from trimtab.cli.errors import FailedError
 from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.process import GRACE, Duty, run, serve
+from trimtab.cli.runtime.process import GRACE, Runnable, run, serve
 from trimtab.cluster.live.leader_election import Elector
 
 
@@ -29,7 +29,7 @@ class Worker:
 
     def __init__(self, saving_seconds: float = 0) -> None:
         self.story: list[str] = []
-        self.duty = Duty(self._act, self._save)
+        self.duty = Runnable(self._act, self._save)
         self._saving_seconds = saving_seconds
         self.breaks = asyncio.Event()
 

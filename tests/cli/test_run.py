@@ -20,9 +20,9 @@ from trimtab.cli.flags import start as starting
 from trimtab.cli.flags.common import CommonFlags, LogFlags
 from trimtab.cli.flags.run import RunFlags
 from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.component import Component, Team
+from trimtab.cli.runtime.component import RunningComponent, Team
 from trimtab.cli.runtime.health import Heartbeat
-from trimtab.cli.runtime.process import Duty
+from trimtab.cli.runtime.process import Runnable
 from trimtab.core.model.hpa import HpaConflict
 
 # The command sets up logs for its own process.
@@ -161,10 +161,10 @@ class Worker:
         await asyncio.sleep(3)
         self.story.append("saved")
 
-    def component(self) -> Component:
+    def component(self) -> RunningComponent:
         beat = Heartbeat(lambda: timedelta(hours=1), timedelta(minutes=1))
-        duty = Duty(self._act, self._save)
-        return Component(View(), duty, beat, None, list_reasons=lambda: self.flaws)  # type: ignore[arg-type]
+        duty = Runnable(self._act, self._save)
+        return RunningComponent(View(), duty, beat, None, list_reasons=lambda: self.flaws)  # type: ignore[arg-type]
 
 
 class View:

@@ -12,10 +12,10 @@ from rig import waiting
 from trimtab.cli.commands.simulate import tell_reports
 from trimtab.cli.main import main
 from trimtab.simulation.checks.inspector import Violation
-from trimtab.simulation.run import Report
+from trimtab.simulation.run import RunReport
 from trimtab.simulation.world.virtual_time import START
 
-FINE = Report(7, "d" * 64, timedelta(hours=1), {"PodCreated": 3}, ())
+FINE = RunReport(7, "d" * 64, timedelta(hours=1), {"PodCreated": 3}, ())
 WRONG = replace(FINE, seed=8, violations=(Violation("Quiet", START, "updater evicted a/b"),))
 
 

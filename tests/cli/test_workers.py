@@ -10,21 +10,28 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from trimtab.admission.reports import Tally
-from trimtab.cli.runtime.workers import Crew, Link, WorkerError, count_workers, hire, usable_cores
+from trimtab.admission.reports import AdmissionCounts
+from trimtab.cli.runtime.workers import (
+    Link,
+    WorkerError,
+    WorkerProcesses,
+    count_workers,
+    hire,
+    usable_cores,
+)
 
 PATIENCE = timedelta(seconds=20)
 QUICK = timedelta(milliseconds=10)
 
 
 async def report(link: Link) -> None:
-    await link.report(Tally(shed=7), QUICK)
+    await link.report(AdmissionCounts(shed=7), QUICK)
 
 
-def hire_workers(count: int, work: Callable[[Link], Awaitable[None]] = report) -> Crew:
+def hire_workers(count: int, work: Callable[[Link], Awaitable[None]] = report) -> WorkerProcesses:
     """A crew whose workers do only that."""
     found = hire(count)
-    if isinstance(found, Crew):
+    if isinstance(found, WorkerProcesses):
         return found
     # A worker is a copy of this test run, of which nothing else may go on.
     try:

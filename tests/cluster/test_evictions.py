@@ -4,7 +4,7 @@ from makers import NOW
 from virtual_time import StillClock
 
 from trimtab.api.kinds.evictions import MemoryEviction
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.live.cluster import MemoryEvictions
 from trimtab.cluster.watch.store import Reader, Writer, open_store
 
@@ -15,11 +15,11 @@ def an_eviction(pod: str, container: str = "app") -> MemoryEviction:
     return MemoryEviction("default", pod, container, 1 << 30, NOW)
 
 
-def an_event(name: str, *told: MemoryEviction) -> Entry[Told]:
-    return Entry(ObjectName("default", name), told)
+def an_event(name: str, *told: MemoryEviction) -> StoredObject[Told]:
+    return StoredObject(ObjectName("default", name), told)
 
 
-def a_store(*events: Entry[Told]) -> tuple[Writer[Told], Reader[Told]]:
+def a_store(*events: StoredObject[Told]) -> tuple[Writer[Told], Reader[Told]]:
     writer: Writer[Told]
     writer, reader = open_store(StillClock())
     writer.replace(events)

@@ -24,7 +24,7 @@ from trimtab.cluster.errors import (
     UnreachableError,
 )
 from trimtab.cluster.watch import reflector
-from trimtab.cluster.watch.reflector import Feed, Kind
+from trimtab.cluster.watch.reflector import Feed, WatchedKind
 from trimtab.cluster.watch.store import Reader, Writer, open_store
 
 UNREACHABLE = UnreachableError("GET /things", "no route")
@@ -113,7 +113,7 @@ class Fed:
         self.writer: Writer[int]
         self.reader: Reader[int]
         self.writer, self.reader = open_store(clock)
-        kind = Kind("/things", decode_thing, parameters or {}, server.has_bookmarks)
+        kind = WatchedKind("/things", decode_thing, parameters or {}, server.has_bookmarks)
         self.feed = Feed(server, kind, self.writer, clock=clock, random=Random(1))
 
     async def __aenter__(self) -> Self:

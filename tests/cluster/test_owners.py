@@ -7,7 +7,7 @@ from makers import a_pod
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.live.owners import WatchedOwners
-from trimtab.cluster.live.scales import Missing, Remembered, Unknown
+from trimtab.cluster.live.scales import CachedScale, Missing, Unknown
 from trimtab.cluster.ports import Owners
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.model.workloads import Workload
@@ -35,10 +35,10 @@ class Named:
         assert not isinstance(found, Unknown)
         return found
 
-    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
         assert api_version in {"example.com/v1", ""}
         del uid
-        return Remembered(self._found.get(name) or Missing.OBJECT, is_fresh=True)
+        return CachedScale(self._found.get(name) or Missing.OBJECT, is_fresh=True)
 
     async def workload(
         self, name: WorkloadName, api_version: str, uid: str = ""

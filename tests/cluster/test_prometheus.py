@@ -15,7 +15,12 @@ from virtual_time import StillClock
 
 from trimtab.cluster.errors import ClusterError, HistoryError, TooMuchHistoryError
 from trimtab.cluster.usage.prometheus import Prometheus, SeriesNames
-from trimtab.cluster.usage.prometheus_client import Access, Exchange, QueryClient, QuerySettings
+from trimtab.cluster.usage.prometheus_client import (
+    Exchange,
+    PrometheusAccess,
+    QueryClient,
+    QuerySettings,
+)
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.history_samples import PastUsage, Shard
 from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
@@ -46,13 +51,13 @@ def tell_usage(
 async def a_source(
     fake: FakePrometheus,
     names: SeriesNames | None = None,
-    access: Access | None = None,
+    access: PrometheusAccess | None = None,
     **settings: object,
 ) -> AsyncIterator[tuple[Prometheus, list[Exchange]]]:
     fake.now = END
     seen: list[Exchange] = []
     given = QuerySettings(fake.address, **settings)  # type: ignore[arg-type]
-    client = QueryClient(given, access or Access(), clock=StillClock(), note=seen.append)
+    client = QueryClient(given, access or PrometheusAccess(), clock=StillClock(), note=seen.append)
     async with Prometheus(client, names or SeriesNames()) as source:
         yield source, seen
 
@@ -249,14 +254,14 @@ async def test_nobody_has_to_tell_labels_of_pods() -> None:
 @pytest.mark.parametrize(
     ("access", "header"),
     [
-        pytest.param(Access(token="t1"), "Bearer t1", id="a token"),
-        pytest.param(Access(username="u", password="p"), "Basic dTpw", id="a password"),
+        pytest.param(PrometheusAccess(token="t1"), "Bearer t1", id="a token"),
+        pytest.param(PrometheusAccess(username="u", password="p"), "Basic dTpw", id="a password"),
         pytest.param(
-            Access(token="t1", username="u", password="p"), "Bearer t1", id="a token wins"
+            PrometheusAccess(token="t1", username="u", password="p"), "Bearer t1", id="a token wins"
         ),
     ],
 )
-async def test_prometheus_is_shown_who_we_are(access: Access, header: str) -> None:
+async def test_prometheus_is_shown_who_we_are(access: PrometheusAccess, header: str) -> None:
     fake = FakePrometheus(authorization=header)
     async with serving(fake), a_source(fake, access=access) as (source, _):
         tell_usage(fake)
@@ -268,7 +273,7 @@ async def test_prometheus_is_shown_who_we_are(access: Access, header: str) -> No
 async def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old\n", encoding="utf-8")
-    access = Access(token="ignored", token_file=str(file))
+    access = PrometheusAccess(token="ignored", token_file=str(file))
     async with serving(FakePrometheus()) as fake, a_source(fake, access=access) as (source, _):
         tell_usage(fake)
         fake.authorization = "Bearer old"
@@ -282,7 +287,7 @@ async def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Pa
 
 async def test_a_token_file_that_is_missing_is_an_error_until_it_is_there(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    access = Access(token_file=str(file))
+    access = PrometheusAccess(token_file=str(file))
     async with serving(FakePrometheus()) as fake, a_source(fake, access=access) as (source, _):
         tell_usage(fake)
         with pytest.raises(ClusterError, match="cannot be read"):
@@ -393,7 +398,7 @@ async def test_a_certificate_of_anybody_is_accepted_only_on_demand(tmp_path: Pat
         async with a_source(fake) as (source, _):
             with pytest.raises(HistoryError, match="certificate is not trusted"):
                 await source.fetch_usage(Resource.MEMORY, SHARD)
-        async with a_source(fake, access=Access(is_insecure=True)) as (source, _):
+        async with a_source(fake, access=PrometheusAccess(is_insecure=True)) as (source, _):
             memory = await source.fetch_usage(Resource.MEMORY, SHARD)
 
     assert len(memory) == 4

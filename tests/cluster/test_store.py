@@ -12,7 +12,7 @@ from virtual_time import StillClock
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Unreadable
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.ports import Store
 from trimtab.cluster.watch import store as stores
 from trimtab.cluster.watch.store import Reader, Writer, open_store
@@ -21,11 +21,11 @@ from trimtab.core.model.resources import Resource
 BAD = Unreadable("default", "a", DecodeError("value", "bad"))
 
 
-def a_thing(name: str, value: int = 1, namespace: str = "default") -> Entry[int]:
-    return Entry(ObjectName(namespace, name), value)
+def a_thing(name: str, value: int = 1, namespace: str = "default") -> StoredObject[int]:
+    return StoredObject(ObjectName(namespace, name), value)
 
 
-def a_store(*things: Entry[int]) -> tuple[Writer[int], Reader[int], StillClock]:
+def a_store(*things: StoredObject[int]) -> tuple[Writer[int], Reader[int], StillClock]:
     clock = StillClock()
     writer: Writer[int]
     writer, reader = open_store(clock)
@@ -278,7 +278,9 @@ async def test_who_follows_the_changes_knows_every_object_as_the_store_does(
     changes = reader.changes()
     known: dict[tuple[str, str], int] = {}
     for things in lists:
-        writer.replace([Entry(ObjectName(*name), (*name, value)) for name, value in things.items()])
+        writer.replace(
+            [StoredObject(ObjectName(*name), (*name, value)) for name, value in things.items()]
+        )
         while changes._waiting:
             namespace, name, value = await anext(changes)
             known[namespace, name] = value

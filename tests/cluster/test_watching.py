@@ -10,12 +10,12 @@ from trimtab.api.wire.lists import Listing, Unreadable, decode_list
 from trimtab.api.wire.watch_events import (
     Applied,
     Bookmark,
-    Entry,
     ObjectName,
-    Refused,
     Removed,
     Spoiled,
+    StoredObject,
     Told,
+    WatchRefused,
     decode_entry,
     decode_event,
 )
@@ -37,11 +37,13 @@ from trimtab.cluster.watch.state_machine import (
     Watching,
 )
 
-A, B = Entry(ObjectName("default", "a"), 1), Entry(ObjectName("default", "b"), 2)
+A, B = StoredObject(ObjectName("default", "a"), 1), StoredObject(ObjectName("default", "b"), 2)
 BAD = Unreadable("default", "c", DecodeError("value", "bad"))
 
 
-def a_page(*entries: Entry[int], version: str = "5", token: str = "") -> Listing[Entry[int]]:
+def a_page(
+    *entries: StoredObject[int], version: str = "5", token: str = ""
+) -> Listing[StoredObject[int]]:
     return Listing(entries, (), version, token)
 
 
@@ -136,7 +138,7 @@ class Machine:
                 told = state_machine.open_watch(state)
                 for line in self.history.events_after(told.version)[:max_events]:
                     event = decode_event(json.dumps(line).encode(), decode_thing)
-                    assert not isinstance(event, Refused)
+                    assert not isinstance(event, WatchRefused)
                     told, change = state_machine.take_event(told, event)
                     self.state = told
                     self._see(change)

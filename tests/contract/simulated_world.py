@@ -24,7 +24,11 @@ from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, Work
 from trimtab.core.model.resources import Resources
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.simulation.api_server import requests as refusals
-from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.connection import (
+    ConnectionTrouble,
+    Disturbance,
+    SimulatedConnection,
+)
 from trimtab.simulation.api_server.port import SimulatedCluster
 from trimtab.simulation.api_server.requests import WRITES
 from trimtab.simulation.api_server.webhook_host import SimulatedWebhookHost
@@ -53,7 +57,7 @@ SHORT = timedelta(milliseconds=100)
 class SimulatedLink:
     """A process of its own, at the end of its line."""
 
-    line: Line
+    line: SimulatedConnection
     cluster: SimulatedCluster
     usage: UsageSource
     webhooks: SimulatedWebhookHost
@@ -72,7 +76,7 @@ class SimulatedLink:
 
     @asynccontextmanager
     async def busy(self) -> AsyncIterator[None]:
-        trouble = Trouble(1.0, refusals.too_many_requests)
+        trouble = ConnectionTrouble(1.0, refusals.too_many_requests)
         async with self._disturbed(Disturbance(trouble=trouble)):
             yield
 
@@ -81,7 +85,7 @@ class SimulatedLink:
         def fail(request: str) -> ApiError:
             return refusals.refuse(request, HTTPStatus.INTERNAL_SERVER_ERROR)
 
-        async with self._disturbed(Disturbance(trouble=Trouble(1.0, fail, only=WRITES))):
+        async with self._disturbed(Disturbance(trouble=ConnectionTrouble(1.0, fail, only=WRITES))):
             yield
 
     @asynccontextmanager
@@ -99,7 +103,7 @@ class SimulatedWorld:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._world = simulation.world
-        self._lines: list[Line] = []
+        self._lines: list[SimulatedConnection] = []
         self._webhooks = SimulatedWebhookHost(simulation.world, simulation.admitting)
         self.namespace = "contract"
         self.clock: Clock = simulation.clock
@@ -109,7 +113,7 @@ class SimulatedWorld:
 
     @asynccontextmanager
     async def joined(self, *, without: Right | None = None) -> AsyncIterator[Link]:
-        line = Line(f"process-{len(self._lines)}", Random(1), lacks=without)
+        line = SimulatedConnection(f"process-{len(self._lines)}", Random(1), lacks=without)
         self._lines.append(line)
         simulation = self._simulation
         cluster = SimulatedCluster(self._world, simulation.serving, line, clock=simulation.clock)

@@ -17,7 +17,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.nodes import Node, Taint
 from trimtab.core.model.pods import PAUSED, Pod, WorkloadName
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Side
+from trimtab.core.sizing.quotas import QuotaClaim, Side
 
 SHORT = timedelta(milliseconds=5)
 SECOND = timedelta(seconds=1)
@@ -244,7 +244,7 @@ async def test_horizontal_autoscalers_are_found_by_what_they_scale_until_they_ar
 async def test_quotas_are_seen_with_what_their_pods_leave_of_them(world: World) -> None:
     await world.create_pod("a")
     await world.create_quota("team", {Resource.CPU: 1000})
-    claim = Claim(Side.REQUESTS, Resource.CPU)
+    claim = QuotaClaim(Side.REQUESTS, Resource.CPU)
     async with world.joined() as link:
         quotas = link.cluster.quotas
         before = {quota.name: dict(quota.left) for quota in quotas(world.namespace)}

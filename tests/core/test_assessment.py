@@ -16,7 +16,7 @@ from makers import (
 )
 
 from trimtab.core.changes.outcomes import Hold
-from trimtab.core.guards.disruption_budgets import Standing, count_groups
+from trimtab.core.guards.disruption_budgets import GroupPermission, count_groups
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
@@ -34,7 +34,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, Container, Pod, Termination, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.validation import SettingsError
-from trimtab.core.updates.candidates import Candidate, Context, PlanSettings, assess
+from trimtab.core.updates.candidates import Candidate, PlanContext, PlanSettings, assess
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 WEB = WorkloadName("default", "Deployment", "web")
@@ -71,7 +71,9 @@ def assessed(
     pod = a_pod() if pod is None else pod
     snapshot = Snapshot(configured_replicas={REPLICA_SET: 2}, **fields)  # type: ignore[arg-type]
     groups = count_groups([pod, a_pod(name="web-1")], snapshot.configured_replicas)
-    return assess(pod, autoscaler, WEB, Context(snapshot, settings or PlanSettings(), groups, NOW))
+    return assess(
+        pod, autoscaler, WEB, PlanContext(snapshot, settings or PlanSettings(), groups, NOW)
+    )
 
 
 def reason(found: Candidate | Hold) -> HoldReason | None:
@@ -92,7 +94,7 @@ def test_a_pod_outside_its_bounds_is_a_candidate() -> None:
 
     assert isinstance(found, Candidate)
     assert found.change.scale_up
-    assert found.standing is Standing.OPEN
+    assert found.standing is GroupPermission.OPEN
     assert found.wanted == {"app": Allocation(amounts(500, 500 * MIB), {})}
 
 

@@ -26,13 +26,13 @@ from trimtab.core.model.pods import UPDATES, Allocation, Container, ContainerKin
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.admission_patch import size_pod
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side
 from trimtab.core.sizing.startup_boost import annotation_name, before_boost, format_original
 from trimtab.simulation.api_server.json_patch import apply_patch
 
 ON, OFF = FeatureGates(), FeatureGates(cpu_startup_boost=False)
 TRIPLE = CpuBoost(factor=3)
-CPU, CPU_LIMIT = Claim(Side.REQUESTS, Resource.CPU), Claim(Side.LIMITS, Resource.CPU)
+CPU, CPU_LIMIT = QuotaClaim(Side.REQUESTS, Resource.CPU), QuotaClaim(Side.LIMITS, Resource.CPU)
 
 GUARANTEED = a_container(requests=amounts(500, MIB), limits=amounts(500, MIB))
 BURSTABLE = a_container(requests=amounts(500, MIB), limits=amounts(1000, MIB))
@@ -59,7 +59,7 @@ def per_pod(**fields: object) -> BoostRoom:
     return BoostRoom([LimitRangeItem(LimitRangeType.POD, **fields)])  # type: ignore[arg-type]
 
 
-def in_quota(awaited: int = 0, *scopes: Scope, **left: int) -> BoostRoom:
+def in_quota(awaited: int = 0, *scopes: QuotaScope, **left: int) -> BoostRoom:
     claims = {"requests": CPU, "limits": CPU_LIMIT}
     amounts_left = {claims[name]: amount for name, amount in left.items()}
     return BoostRoom(quotas=[Quota("default", "team", amounts_left, scopes)], awaited_pods=awaited)
@@ -146,14 +146,14 @@ def cpu_of(pod: Pod) -> list[tuple[int | None, int | None]]:
         pytest.param(
             GUARANTEED,
             TRIPLE,
-            in_quota(0, Scope("Terminating"), requests=0),
+            in_quota(0, QuotaScope("Terminating"), requests=0),
             (1500, 1500),
             id="a quota for other pods",
         ),
         pytest.param(
             a_container(),
             more(500),
-            in_quota(0, Scope("NotBestEffort"), requests=9000),
+            in_quota(0, QuotaScope("NotBestEffort"), requests=9000),
             (None, None),
             id="a quota that counts the pod for its boost alone",
         ),
@@ -410,7 +410,7 @@ items = st.lists(
     max_size=3,
 )
 scopes = st.lists(
-    st.sampled_from(["NotBestEffort", "BestEffort", "NotTerminating"]).map(Scope), max_size=1
+    st.sampled_from(["NotBestEffort", "BestEffort", "NotTerminating"]).map(QuotaScope), max_size=1
 )
 quota_lists = st.lists(
     st.builds(

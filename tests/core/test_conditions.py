@@ -8,33 +8,33 @@ from hypothesis import strategies as st
 from makers import NOW, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
-from trimtab.core.model.hpa import Claim
+from trimtab.core.model.hpa import HpaClaim
 from trimtab.core.model.matching import Conflict
-from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.model.resources import Resource
 from trimtab.core.recommendation.conditions import (
+    ConditionInputs,
     ConditionReason,
     ConditionType,
-    Findings,
     Unsupported,
     UnsupportedReason,
     renew_conditions,
 )
 
-SOMETHING = Recommendation((a_recommendation(target=amounts(100)),))
-NOTHING = Recommendation()
-NO_SAMPLES = Recommendation(without_samples=("app", "side"))
+SOMETHING = PublishedRecommendation((a_recommendation(target=amounts(100)),))
+NOTHING = PublishedRecommendation()
+NO_SAMPLES = PublishedRecommendation(without_samples=("app", "side"))
 EARLIER = NOW - timedelta(hours=1)
 
 PROVIDED = ("RecommendationProvided", "True", "", "")
 NO_PODS = ("NoPodsMatched", "True", "NoPodsMatched", "No pods match this autoscaler")
 
 
-def found(recommendation: Recommendation = SOMETHING, **others: Any) -> Findings:
-    return Findings(recommendation, **{"matches_pods": True, **others})
+def found(recommendation: PublishedRecommendation = SOMETHING, **others: Any) -> ConditionInputs:
+    return ConditionInputs(recommendation, **{"matches_pods": True, **others})
 
 
-def shown(findings: Findings, autoscaler: Autoscaler | None = None) -> list[tuple[str, ...]]:
+def shown(findings: ConditionInputs, autoscaler: Autoscaler | None = None) -> list[tuple[str, ...]]:
     """The conditions without their times."""
     renewed = renew_conditions(autoscaler or an_autoscaler(), findings, NOW)
     return [(one.type, one.status, one.reason, one.message) for one in renewed]
@@ -108,7 +108,9 @@ CONTESTED = "what is applied of that moves what the other one goes by"
             id="F14 history that cannot be had",
         ),
         pytest.param(
-            found(claims=(Claim("a", Resource.CPU), Claim("b", Resource.MEMORY, ("app", "log")))),
+            found(
+                claims=(HpaClaim("a", Resource.CPU), HpaClaim("b", Resource.MEMORY, ("app", "log")))
+            ),
             [
                 (
                     "HorizontallyScaled",
@@ -121,7 +123,7 @@ CONTESTED = "what is applied of that moves what the other one goes by"
             id="resources that are scaled on, and held",
         ),
         pytest.param(
-            found(claims=(Claim("a", Resource.CPU),), holds_claimed=False),
+            found(claims=(HpaClaim("a", Resource.CPU),), holds_claimed=False),
             [
                 (
                     "HorizontallyScaled",
@@ -136,7 +138,7 @@ CONTESTED = "what is applied of that moves what the other one goes by"
     ],
 )
 def test_conditions_tell_what_was_found(
-    findings: Findings, expected: list[tuple[str, ...]]
+    findings: ConditionInputs, expected: list[tuple[str, ...]]
 ) -> None:
     assert shown(findings) == expected
 
@@ -309,7 +311,7 @@ conditions = st.lists(st.builds(Condition, types, st.sampled_from(["True", "Fals
 @given(
     before=conditions,
     findings=st.builds(
-        Findings,
+        ConditionInputs,
         st.sampled_from([SOMETHING, NOTHING, NO_SAMPLES]),
         st.booleans(),
         st.none() | st.builds(Unsupported, st.sampled_from(UnsupportedReason)),
@@ -319,7 +321,7 @@ conditions = st.lists(st.builds(Condition, types, st.sampled_from(["True", "Fals
     ),
 )
 def test_renewing_conditions_twice_changes_nothing(
-    before: list[Condition], findings: Findings
+    before: list[Condition], findings: ConditionInputs
 ) -> None:
     autoscaler = replace(an_autoscaler(), name="first", conditions=tuple(before))
     once = renew_conditions(autoscaler, findings, NOW)

@@ -19,7 +19,7 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.hpa import Horizontal
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 
 NOTE, WARNING, PROBLEM = Severity.NOTE, Severity.WARNING, Severity.PROBLEM
 
@@ -75,7 +75,7 @@ def test_who_scales_a_workload_that_the_target_owns_is_told_too() -> None:
 
 
 def bounds(*items: LimitRangeItem, left: int | None = None) -> Bounds:
-    claim = Claim(Side.REQUESTS, Resource.MEMORY)
+    claim = QuotaClaim(Side.REQUESTS, Resource.MEMORY)
     quotas = () if left is None else (Quota("default", "all", {claim: left}),)
     return Bounds({"default": items}, {"default": quotas})
 

@@ -8,8 +8,8 @@ from makers import NOW, a_pod, an_autoscaler
 
 from trimtab.core.guards.disruption_budgets import (
     DisruptionSettings,
+    GroupPermission,
     ReplicaGroup,
-    Standing,
     count_groups,
     owner_of,
     standing,
@@ -120,15 +120,15 @@ EITHER = UpdateMode.IN_PLACE_OR_RECREATE
 @pytest.mark.parametrize(
     ("live", "own_minimum", "expected"),
     [
-        pytest.param(2, None, Standing.OPEN, id="as many as the flag asks for"),
+        pytest.param(2, None, GroupPermission.OPEN, id="as many as the flag asks for"),
         pytest.param(1, None, HoldReason.BELOW_MIN_REPLICAS, id="fewer than the flag asks for"),
-        pytest.param(1, 1, Standing.OPEN, id="the autoscaler asks for fewer"),
+        pytest.param(1, 1, GroupPermission.OPEN, id="the autoscaler asks for fewer"),
         pytest.param(3, 5, HoldReason.BELOW_MIN_REPLICAS, id="the autoscaler asks for more"),
-        pytest.param(1, 0, Standing.OPEN, id="the autoscaler asks for none"),
+        pytest.param(1, 0, GroupPermission.OPEN, id="the autoscaler asks for none"),
     ],
 )
 def test_a_group_below_the_least_replicas_is_left_alone(
-    live: int, own_minimum: int | None, expected: Standing | HoldReason
+    live: int, own_minimum: int | None, expected: GroupPermission | HoldReason
 ) -> None:
     autoscaler = an_autoscaler(min_replicas=own_minimum)
 
@@ -138,9 +138,9 @@ def test_a_group_below_the_least_replicas_is_left_alone(
 @pytest.mark.parametrize(
     ("mode", "can_resize", "expected"),
     [
-        pytest.param(EITHER, True, Standing.RESIZE_ONLY, id="in place or recreate"),
-        pytest.param(IN_PLACE, True, Standing.RESIZE_ONLY, id="in place"),
-        pytest.param(UpdateMode.UPSCALE_ONLY, True, Standing.RESIZE_ONLY, id="upscale only"),
+        pytest.param(EITHER, True, GroupPermission.RESIZE_ONLY, id="in place or recreate"),
+        pytest.param(IN_PLACE, True, GroupPermission.RESIZE_ONLY, id="in place"),
+        pytest.param(UpdateMode.UPSCALE_ONLY, True, GroupPermission.RESIZE_ONLY, id="upscale only"),
         pytest.param(EITHER, False, HoldReason.BELOW_MIN_REPLICAS, id="a cluster without resizes"),
         pytest.param(
             UpdateMode.RECREATE, True, HoldReason.BELOW_MIN_REPLICAS, id="recreate only evicts"
@@ -149,7 +149,7 @@ def test_a_group_below_the_least_replicas_is_left_alone(
     ],
 )
 def test_a_group_that_is_too_small_is_open_for_resizes(
-    *, mode: UpdateMode, can_resize: bool, expected: Standing | HoldReason
+    *, mode: UpdateMode, can_resize: bool, expected: GroupPermission | HoldReason
 ) -> None:
     small = ReplicaGroup(live=1, pending=0, configured=1)
     autoscaler = an_autoscaler(mode=mode)

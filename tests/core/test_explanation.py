@@ -10,8 +10,8 @@ from makers import MIB, amounts, an_autoscaler
 from usage_makers import DAY, World, a_day_of_usage
 
 from trimtab.core.explain.recommendation import (
-    Absence,
     ContainerWorking,
+    MissingNumber,
     Number,
     NumberWorking,
     ResourceWorking,
@@ -178,4 +178,4 @@ def test_what_is_explained_is_what_is_published_to_the_unit(dice: Random) -> Non
     )
     for each in numbers:
         assert [step.before for step in each.steps[1:]] == [step.after for step in each.steps[:-1]]
-    assert all(each.absence in (None, *Absence) for one in workings for each in one.resources)
+    assert all(each.absence in (None, *MissingNumber) for one in workings for each in one.resources)

@@ -12,7 +12,13 @@ from plan_makers import DOWN, REPLICA_SET, UP, WEB, boosted, boosting, several, 
 
 from trimtab.core.changes.outcomes import Evict, Hold, Resize, Unboost
 from trimtab.core.explain.pod_checks import PodExplanation, act_of, explain_pod, view_plan
-from trimtab.core.explain.update_checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
+from trimtab.core.explain.update_checks import (
+    KIND_OF,
+    REMEMBERED,
+    CheckKind,
+    CheckVerdict,
+    PodCheck,
+)
 from trimtab.core.guards.eviction_brake import Lack, find_brake
 from trimtab.core.model.autoscalers import (
     Autoscaler,
@@ -27,7 +33,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import PAUSED, Allocation, ResizeState, Termination
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action, InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
@@ -47,11 +53,13 @@ def heard(
 
 def blocked(explanation: PodExplanation) -> dict[CheckKind, HoldReason | None]:
     return {
-        each.kind: each.reason for each in explanation.checks if each.verdict is Verdict.BLOCKED
+        each.kind: each.reason
+        for each in explanation.checks
+        if each.verdict is CheckVerdict.BLOCKED
     }
 
 
-def check(explanation: PodExplanation, kind: CheckKind) -> Check:
+def check(explanation: PodExplanation, kind: CheckKind) -> PodCheck:
     (found,) = [each for each in explanation.checks if each.kind is kind]
     return found
 
@@ -72,8 +80,8 @@ def test_nothing_stands_in_the_way_of_a_pod_that_is_changed() -> None:
     assert isinstance(found.outcome, Evict)
     assert found.way is Action.EVICT
     assert blocked(found) == {}
-    assert check(found, CheckKind.QUOTA).verdict is Verdict.CLEAR
-    assert check(found, CheckKind.BOOST).verdict is Verdict.NOT_ASKED
+    assert check(found, CheckKind.QUOTA).verdict is CheckVerdict.CLEAR
+    assert check(found, CheckKind.BOOST).verdict is CheckVerdict.NOT_ASKED
 
 
 def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> None:
@@ -145,7 +153,7 @@ def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> Non
             {
                 "quotas": {
                     "default": [
-                        Quota("default", "small", {Claim(Side.REQUESTS, Resource.CPU): 100})
+                        Quota("default", "small", {QuotaClaim(Side.REQUESTS, Resource.CPU): 100})
                     ]
                 }
             },
@@ -266,7 +274,7 @@ def test_it_is_told_when_time_alone_will_do(
     found = check(heard(snapshot), KIND_OF[expected])
     end = None if until is None else NOW + until
 
-    assert (found.verdict, found.reason, found.until) == (Verdict.BLOCKED, expected, end)
+    assert (found.verdict, found.reason, found.until) == (CheckVerdict.BLOCKED, expected, end)
     if end is not None:
         assert KIND_OF[expected] not in blocked(heard(snapshot, now=end))
         assert KIND_OF[expected] in blocked(heard(snapshot, now=end - timedelta.resolution))
@@ -321,8 +329,8 @@ def test_of_a_resize_that_restarts_nothing_no_budget_is_asked(mode: UpdateMode) 
     assert isinstance(found.outcome, Resize)
     assert found.way is Action.RESIZE
     assert blocked(found) == {}
-    assert check(found, CheckKind.BUDGET).verdict is Verdict.NOT_ASKED
-    assert check(found, CheckKind.REPLICAS).verdict is Verdict.CLEAR
+    assert check(found, CheckKind.BUDGET).verdict is CheckVerdict.NOT_ASKED
+    assert check(found, CheckKind.REPLICAS).verdict is CheckVerdict.CLEAR
 
 
 def test_a_restart_for_a_little_growth_is_told_as_too_small_a_change() -> None:
@@ -382,7 +390,7 @@ def test_of_a_boosted_pod_only_its_boost_is_asked_about() -> None:
     for ended in (over, orphan):
         assert isinstance(ended.outcome, Unboost)
         assert blocked(ended) == {}
-    assert check(over, CheckKind.BUDGET).verdict is Verdict.NOT_ASKED
+    assert check(over, CheckKind.BUDGET).verdict is CheckVerdict.NOT_ASKED
 
 
 def test_what_only_an_updater_remembers_is_unknown_without_one() -> None:
@@ -390,7 +398,7 @@ def test_what_only_an_updater_remembers_is_unknown_without_one() -> None:
     view = view_plan(snapshot, SETTINGS, NOW, unknown=REMEMBERED)
     found = explain_pod(snapshot.pods[0], view)
     assert found is not None
-    unknown = {each.kind for each in found.checks if each.verdict is Verdict.UNKNOWN}
+    unknown = {each.kind for each in found.checks if each.verdict is CheckVerdict.UNKNOWN}
 
     assert unknown == REMEMBERED
 

@@ -32,7 +32,14 @@ from trimtab.core.model.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.hpa import Claim, Horizontal, Marking, Scaling, find_claims, scaling_among
+from trimtab.core.model.hpa import (
+    Horizontal,
+    HpaClaim,
+    Marking,
+    Scaling,
+    find_claims,
+    scaling_among,
+)
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
@@ -74,13 +81,13 @@ TWO = (
     [
         pytest.param([], (), id="nobody scales it horizontally"),
         pytest.param([a_horizontal()], (), id="another metric is nobody's business"),
-        pytest.param([a_horizontal(CPU)], (Claim("web", CPU),), id="a resource of whole pods"),
+        pytest.param([a_horizontal(CPU)], (HpaClaim("web", CPU),), id="a resource of whole pods"),
         pytest.param(
-            [a_horizontal(CPU, MEMORY)], (Claim("web", CPU), Claim("web", MEMORY)), id="both"
+            [a_horizontal(CPU, MEMORY)], (HpaClaim("web", CPU), HpaClaim("web", MEMORY)), id="both"
         ),
         pytest.param(
             [a_horizontal(containers=[("log", MEMORY)])],
-            (Claim("web", MEMORY, ("log",)),),
+            (HpaClaim("web", MEMORY, ("log",)),),
             id="a resource of one container",
         ),
         pytest.param(
@@ -90,18 +97,18 @@ TWO = (
         ),
         pytest.param(
             [a_horizontal(CPU, containers=[("app", CPU)])],
-            (Claim("web", CPU),),
+            (HpaClaim("web", CPU),),
             id="whole pods are more than one container",
         ),
         pytest.param(
             [a_horizontal(MEMORY, name="b"), a_horizontal(CPU, name="a")],
-            (Claim("a", CPU), Claim("b", MEMORY)),
+            (HpaClaim("a", CPU), HpaClaim("b", MEMORY)),
             id="several, in the order of their names",
         ),
     ],
 )
 def test_a_resource_that_is_recommended_and_scaled_on_is_claimed(
-    horizontals: list[Horizontal], claims: tuple[Claim, ...]
+    horizontals: list[Horizontal], claims: tuple[HpaClaim, ...]
 ) -> None:
     assert find_claims(an_autoscaler(), TWO, horizontals) == claims
 
@@ -115,7 +122,7 @@ def test_an_autoscaler_that_only_recommends_is_in_nobodys_way() -> None:
 def test_a_boost_is_in_the_way_also_where_the_mode_is_off() -> None:
     claims = find_claims(boosting(mode=UpdateMode.OFF), TWO, [a_horizontal(CPU)])
 
-    assert claims == (Claim("web", CPU),)
+    assert claims == (HpaClaim("web", CPU),)
 
 
 APP = WorkloadName("default", "App", "shop")

@@ -12,7 +12,7 @@ from usage_makers import BEGIN, DAY, LATER, World, a_selector, moment, samples
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.usage.aggregates import UsageSettings
-from trimtab.core.usage.samples import MOST_BYTES, MOST_MILLICORES, Intake, Samples
+from trimtab.core.usage.samples import MOST_BYTES, MOST_MILLICORES, SampleCounts, Samples
 
 ENDLESS = float("inf")
 NOT_A_NUMBER = float("nan")
@@ -28,16 +28,16 @@ def a_world(**fields: object) -> World:
 def test_a_cpu_sample_must_be_strictly_newer_than_the_last_one() -> None:
     world = a_world()
 
-    assert world.cpu([100, 200, 300], [1, 2, 2]) == Intake(accepted=2, outdated=1)
-    assert world.cpu([100, 100, 100], [2, 1, 3]) == Intake(accepted=1, outdated=2)
+    assert world.cpu([100, 200, 300], [1, 2, 2]) == SampleCounts(accepted=2, outdated=1)
+    assert world.cpu([100, 100, 100], [2, 1, 3]) == SampleCounts(accepted=1, outdated=2)
     assert world.history().total_samples_count == 3
 
 
 def test_a_memory_sample_may_be_as_old_as_the_last_one() -> None:
     world = a_world()
 
-    assert world.memory([1, 2, 3], [1, 2, 2]) == Intake(accepted=3)
-    assert world.memory([1, 1], [1, 2]) == Intake(accepted=1, outdated=1)
+    assert world.memory([1, 2, 3], [1, 2, 2]) == SampleCounts(accepted=3)
+    assert world.memory([1, 1], [1, 2]) == SampleCounts(accepted=1, outdated=1)
 
 
 def test_late_samples_of_one_container_do_not_hold_up_another() -> None:
@@ -46,7 +46,7 @@ def test_late_samples_of_one_container_do_not_hold_up_another() -> None:
     world.cpu([100], [10])
     mixed = samples([world.row("web-1"), world.row(), world.row("web-1")], [1, 1, 1], [5, 5, 6])
 
-    assert world.usage.add_cpu(mixed, NOW) == Intake(accepted=2, outdated=1)
+    assert world.usage.add_cpu(mixed, NOW) == SampleCounts(accepted=2, outdated=1)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_f13_absurd_samples_are_refused_and_counted(value: float, minute: float)
     world = a_world()
 
     for add in (world.cpu, world.memory, world.oom):
-        assert add([value], [minute]) == Intake(absurd=1)
+        assert add([value], [minute]) == SampleCounts(absurd=1)
     assert world.history() == AggregateCheckpoint()
 
 
@@ -78,22 +78,24 @@ def test_f1_f13_samples_from_the_future_neither_wipe_nor_mute() -> None:
     world.memory([1e9] * 100, range(100))
     before = world.history()
     for add in (world.cpu, world.memory, world.oom):
-        assert add([1], [CENTURIES]) == Intake(absurd=1)
+        assert add([1], [CENTURIES]) == SampleCounts(absurd=1)
 
     assert world.history() == before
-    assert world.cpu([500], [100]) == Intake(accepted=1)
-    assert world.memory([1e9], [100]) == Intake(accepted=1)
+    assert world.cpu([500], [100]) == SampleCounts(accepted=1)
+    assert world.memory([1e9], [100]) == SampleCounts(accepted=1)
 
 
 @pytest.mark.parametrize(
     ("minute", "expected"),
     [
-        pytest.param(104, Intake(accepted=1), id="a node's clock that is ahead a little"),
-        pytest.param(105, Intake(accepted=1), id="a clock that is ahead as far as is allowed"),
-        pytest.param(105.1, Intake(absurd=1), id="a clock that is wrong"),
+        pytest.param(104, SampleCounts(accepted=1), id="a node's clock that is ahead a little"),
+        pytest.param(
+            105, SampleCounts(accepted=1), id="a clock that is ahead as far as is allowed"
+        ),
+        pytest.param(105.1, SampleCounts(absurd=1), id="a clock that is wrong"),
     ],
 )
-def test_clocks_may_differ_by_a_few_minutes(minute: float, expected: Intake) -> None:
+def test_clocks_may_differ_by_a_few_minutes(minute: float, expected: SampleCounts) -> None:
     world = a_world(now=moment(100))
 
     for add in (world.cpu, world.memory, world.oom):
@@ -103,20 +105,27 @@ def test_clocks_may_differ_by_a_few_minutes(minute: float, expected: Intake) -> 
 def test_without_a_clock_nothing_is_taken_in() -> None:
     world = a_world()
 
-    assert world.usage.add_cpu(samples(world.row(), [1], [1]), NOT_A_NUMBER) == Intake(absurd=1)
+    assert world.usage.add_cpu(samples(world.row(), [1], [1]), NOT_A_NUMBER) == SampleCounts(
+        absurd=1
+    )
 
 
 @pytest.mark.parametrize(
     ("cpu", "memory", "expected"),
     [
-        pytest.param(MOST_MILLICORES, MOST_BYTES, Intake(accepted=1), id="the largest machine"),
         pytest.param(
-            2 * MOST_MILLICORES, 2 * MOST_BYTES, Intake(absurd=1), id="more than any machine has"
+            MOST_MILLICORES, MOST_BYTES, SampleCounts(accepted=1), id="the largest machine"
+        ),
+        pytest.param(
+            2 * MOST_MILLICORES,
+            2 * MOST_BYTES,
+            SampleCounts(absurd=1),
+            id="more than any machine has",
         ),
     ],
 )
 def test_f13_what_no_machine_can_have_used_is_refused(
-    cpu: float, memory: float, expected: Intake
+    cpu: float, memory: float, expected: SampleCounts
 ) -> None:
     world = a_world()
 
@@ -128,23 +137,23 @@ def test_f13_what_no_machine_can_have_used_is_refused(
 def test_f13_absurd_samples_do_not_spoil_the_rest_of_their_batch() -> None:
     world = a_world()
 
-    assert world.cpu([NOT_A_NUMBER, 100, -5], [9, 1, 9]) == Intake(accepted=1, absurd=2)
-    assert world.cpu([100], [2]) == Intake(accepted=1)
+    assert world.cpu([NOT_A_NUMBER, 100, -5], [9, 1, 9]) == SampleCounts(accepted=1, absurd=2)
+    assert world.cpu([100], [2]) == SampleCounts(accepted=1)
 
 
 def test_samples_of_unknown_containers_are_refused() -> None:
     world = a_world()
 
-    assert world.cpu([100], [1], name="gone") == Intake(absurd=1)
-    assert world.memory([100], [1], pod="gone") == Intake(absurd=1)
-    assert world.oom([100], [1], pod="gone") == Intake(absurd=1)
+    assert world.cpu([100], [1], name="gone") == SampleCounts(absurd=1)
+    assert world.memory([100], [1], pod="gone") == SampleCounts(absurd=1)
+    assert world.oom([100], [1], pod="gone") == SampleCounts(absurd=1)
 
 
 def test_an_empty_batch_changes_nothing() -> None:
     world = a_world()
 
-    assert world.cpu([], []) == world.memory([], []) == world.oom([], []) == Intake()
-    assert Intake(1, 2, 3).discarded == 5
+    assert world.cpu([], []) == world.memory([], []) == world.oom([], []) == SampleCounts()
+    assert SampleCounts(1, 2, 3).discarded == 5
 
 
 @pytest.mark.parametrize(
@@ -187,7 +196,7 @@ def test_a_kill_may_be_late_but_not_by_more_than_an_interval() -> None:
     world = a_world()
     world.memory([100 * MIB], [2 * DAY])
 
-    assert world.oom([MIB, MIB], [DAY - 1, DAY]) == Intake(accepted=1, outdated=1)
+    assert world.oom([MIB, MIB], [DAY - 1, DAY]) == SampleCounts(accepted=1, outdated=1)
 
 
 def test_f6_a_kill_just_before_the_edge_of_a_window_is_booked_once() -> None:
@@ -339,7 +348,7 @@ def test_one_batch_does_what_its_samples_do_one_by_one(
     total = getattr(together.usage, method)(as_samples(batch), NOW)
     one_by_one = [getattr(apart.usage, method)(as_samples([sample]), NOW) for sample in batch]
 
-    assert sum(one_by_one, start=Intake()) == total
+    assert sum(one_by_one, start=SampleCounts()) == total
     for name in ("app", "side"):
         ours, theirs = together.history(name), apart.history(name)
         assert (ours.total_samples_count, ours.first_sample_start, ours.last_sample_start) == (

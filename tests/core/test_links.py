@@ -6,7 +6,7 @@ from usage_makers import a_selector
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerPolicy
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.usage.aggregates import AggregateKey, LabelSet
-from trimtab.core.usage.selector_index import Learner, Links
+from trimtab.core.usage.selector_index import AggregateIndex, AutoscalerAggregates
 
 KEYS, VALUES = ["app", "role"], ["a", "b"]
 
@@ -44,8 +44,10 @@ def key(*labels: tuple[str, str], container: str = "app") -> AggregateKey:
     return AggregateKey("default", container, labels)
 
 
-def learner(name: str, selector: Selector | None, *policies: ContainerPolicy) -> Learner:
-    return Learner(an_autoscaler(name=name, policies=policies), selector)
+def learner(
+    name: str, selector: Selector | None, *policies: ContainerPolicy
+) -> AutoscalerAggregates:
+    return AutoscalerAggregates(an_autoscaler(name=name, policies=policies), selector)
 
 
 def matches(selector: Selector | None, namespace: str, labels: LabelSet) -> bool:
@@ -56,7 +58,7 @@ def matches(selector: Selector | None, namespace: str, labels: LabelSet) -> bool
 def test_whatever_comes_and_goes_links_are_exactly_what_selectors_match(
     steps: list[AggregateKey | tuple[str, Selector | None]],
 ) -> None:
-    links, rows = Links(), dict[AggregateKey, int]()
+    links, rows = AggregateIndex(), dict[AggregateKey, int]()
     for number, step in enumerate(steps):
         if isinstance(step, AggregateKey) and step in rows:
             links.remove_aggregate(rows.pop(step), step)
@@ -79,7 +81,7 @@ def test_whatever_comes_and_goes_links_are_exactly_what_selectors_match(
 def test_f33_nothing_is_kept_of_what_is_gone(
     steps: list[AggregateKey | tuple[str, Selector | None]],
 ) -> None:
-    links = Links()
+    links = AggregateIndex()
     keys = {step for step in steps if isinstance(step, AggregateKey)}
     named = {step[0]: step[1] for step in steps if not isinstance(step, AggregateKey)}
     rows = dict(enumerate(sorted(keys, key=repr)))
@@ -97,7 +99,7 @@ def test_f33_nothing_is_kept_of_what_is_gone(
 
 
 def test_labels_are_shared_between_all_who_have_them() -> None:
-    links = Links()
+    links = AggregateIndex()
     first = key(("app", "a"))
     links.add_aggregate(1, first)
 
@@ -107,7 +109,7 @@ def test_labels_are_shared_between_all_who_have_them() -> None:
 
 
 def test_a_pod_is_wanted_where_some_selector_matches_it() -> None:
-    links = Links()
+    links = AggregateIndex()
     links.add_learner(learner("web", a_selector(app="a")))
     links.add_learner(learner("nobody", None))
 
@@ -117,7 +119,7 @@ def test_a_pod_is_wanted_where_some_selector_matches_it() -> None:
 
 
 def test_a_learner_hears_of_each_change_once() -> None:
-    links = Links()
+    links = AggregateIndex()
     links.add_learner(learner("web", a_selector(app="a")))
     links.add_learner(learner("other", a_selector(app="b")))
     links.drain_changed()
@@ -130,7 +132,7 @@ def test_a_learner_hears_of_each_change_once() -> None:
 
 
 def test_the_restored_aggregate_comes_last_among_a_container_s() -> None:
-    links = Links()
+    links = AggregateIndex()
     links.add_learner(learner("web", a_selector(app="a")))
     links.add_aggregate(7, key(("app", "a")))
     links.add_aggregate(3, key(("app", "a"), ("role", "b")))
@@ -145,7 +147,7 @@ def test_the_restored_aggregate_comes_last_among_a_container_s() -> None:
 
 
 def test_policies_of_an_aggregate_come_in_the_order_of_autoscalers() -> None:
-    links = Links()
+    links = AggregateIndex()
     exact, general = ContainerPolicy("app"), ContainerPolicy("*", oom_bump_up_ratio=2.0)
     links.add_learner(learner("b", a_selector(app="a"), exact))
     links.add_learner(learner("a", a_selector(app="a"), general))

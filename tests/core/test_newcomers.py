@@ -7,7 +7,7 @@ import pytest
 from makers import BOOST_TOLD, MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from plan_makers import UP, WEB, boosting
 
-from trimtab.core.explain.next_pod import Newcomer, size_newcomer
+from trimtab.core.explain.next_pod import NextPod, size_newcomer
 from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, Held, UpdateMode
 from trimtab.core.model.cap_notes import NoteKind
 from trimtab.core.model.feature_gates import FeatureGates
@@ -17,7 +17,7 @@ from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
 from trimtab.core.updates.snapshot import ObservedPod
 
@@ -28,7 +28,7 @@ POD = a_pod(
 )
 
 
-def sized(autoscaler: Autoscaler, *limit_ranges: LimitRangeItem) -> Newcomer:
+def sized(autoscaler: Autoscaler, *limit_ranges: LimitRangeItem) -> NextPod:
     return sized_from(POD, autoscaler, None, BoostRoom(limit_ranges))
 
 
@@ -37,7 +37,7 @@ def sized_from(
     autoscaler: Autoscaler,
     template: Mapping[str, Allocation] | None,
     room: BoostRoom = BoostRoom(),
-) -> Newcomer:
+) -> NextPod:
     index = index_by_workload([ObservedAutoscaler(autoscaler, Selector())])
     return size_newcomer(ObservedPod(pod, WEB), index, room, FeatureGates(), template)
 
@@ -66,7 +66,7 @@ def test_limit_ranges_and_policies_bound_what_a_new_pod_gets() -> None:
 def test_a_new_pod_keeps_what_its_template_says_in_mode_off() -> None:
     found = sized(an_autoscaler(UP, mode=UpdateMode.OFF))
 
-    assert found == Newcomer(None, {"app": Allocation(SIZE, amounts(200))}, {})
+    assert found == NextPod(None, {"app": Allocation(SIZE, amounts(200))}, {})
 
 
 def test_a_new_pod_gets_its_boost() -> None:
@@ -98,7 +98,9 @@ SMALL = {"app": Allocation(amounts(50, 50 * MIB), amounts(200))}
         ),
         pytest.param(
             an_autoscaler(UP),
-            BoostRoom(quotas=[Quota("default", "team", {Claim(Side.REQUESTS, Resource.CPU): 99})]),
+            BoostRoom(
+                quotas=[Quota("default", "team", {QuotaClaim(Side.REQUESTS, Resource.CPU): 99})]
+            ),
             Allocation(amounts(50, 500 * MIB), amounts(200)),
             id="a quota that is short of CPU",
         ),

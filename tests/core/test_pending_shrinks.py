@@ -23,7 +23,7 @@ from trimtab.core.model.autoscalers import (
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Pod, ResizeState, Wanted
+from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Pod, ResizeState, TargetResources
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
 from trimtab.core.updates.candidates import PlanSettings
@@ -52,7 +52,9 @@ def a_deferred_pod(
     return a_pod(container, **(usual | fields))  # type: ignore[arg-type]
 
 
-def asked_of(pod: Pod, target: Resources, mode: UpdateMode, **fields: object) -> Wanted | str:
+def asked_of(
+    pod: Pod, target: Resources, mode: UpdateMode, **fields: object
+) -> TargetResources | str:
     """Return the resize that is planned for a pod with that target, or why there is none."""
     recommendation = a_recommendation(target=target, lower=target, upper=target)
     usual: dict[str, object] = {"mode": mode, "min_replicas": 1}
@@ -117,7 +119,7 @@ def test_requirements_that_only_allow_growth_take_a_shrink_back() -> None:
     ],
 )
 def test_a_shrink_is_taken_back_once_more_is_recommended(
-    target: Resources, expected: Wanted | str, mode: UpdateMode
+    target: Resources, expected: TargetResources | str, mode: UpdateMode
 ) -> None:
     assert asked_of(a_deferred_pod(), target, mode) == expected
 

@@ -28,7 +28,7 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.model.pods import UPDATES, Allocation, Pod, PodPhase, ResizeState, Wanted
+from trimtab.core.model.pods import UPDATES, Allocation, Pod, PodPhase, ResizeState, TargetResources
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
 from trimtab.core.updates.candidates import PlanSettings
@@ -44,7 +44,7 @@ def with_side(pod: Pod) -> Pod:
     return replace(pod, containers=(*pod.containers, a_container("side", requests=SMALL)))
 
 
-def unboosted_to(outcomes: Sequence[Outcome]) -> Wanted:
+def unboosted_to(outcomes: Sequence[Outcome]) -> TargetResources:
     """What the one pod whose boost ends shall have."""
     [wanted] = [each.wanted for each in outcomes if isinstance(each, Unboost)]
     return wanted

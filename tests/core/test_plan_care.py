@@ -53,7 +53,7 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.model.workloads import Namespace
 from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
-from trimtab.core.updates.candidates import Context, PlanSettings
+from trimtab.core.updates.candidates import PlanContext, PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 CAREFUL = PlanSettings(max_unproven=3)
@@ -352,7 +352,7 @@ def test_pods_that_are_alike_are_judged_by_their_own_daemon_sets() -> None:
         an_autoscaler(a_recommendation(target=amounts(400)), mode=UpdateMode.IN_PLACE),
         rooms=NodeRooms([Node("one", amounts(600, MIB))], daemons),
     )
-    judged = Context(snapshot, PlanSettings(), {}, NOW)
+    judged = PlanContext(snapshot, PlanSettings(), {}, NOW)
     autoscaler = snapshot.autoscalers[0].autoscaler
     found = {each.name: judged.judge(each, autoscaler).recommendation[0].target for each in pods}
 

@@ -11,13 +11,13 @@ from trimtab.core.model.autoscalers import AutoscalerName, Condition, ContainerR
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.recommendation.status_changes import (
-    Change,
     PublishingSettings,
-    Status,
+    StatusChange,
+    StatusText,
+    due_small_changes,
     far_moves,
     find_change,
     list_due,
-    list_ripe,
     passes_request,
     passing_moves,
     relative_move,
@@ -28,7 +28,7 @@ SAID = a_recommendation(
     target=amounts(100, 500 * MIB), lower=amounts(50, 400 * MIB), upper=amounts(1000, 900 * MIB)
 )
 PROVIDED = Condition("RecommendationProvided", "True", last_transition_time=NOW)
-STORED = Status((SAID,), (PROVIDED,), 3)
+STORED = StatusText((SAID,), (PROVIDED,), 3)
 
 
 def bounds(lower: int, upper: int) -> ContainerRecommendation:
@@ -40,93 +40,101 @@ def bounds(lower: int, upper: int) -> ContainerRecommendation:
 @pytest.mark.parametrize(
     ("wanted", "change"),
     [
-        pytest.param(STORED, Change.NONE, id="nothing changed"),
+        pytest.param(STORED, StatusChange.NONE, id="nothing changed"),
         pytest.param(
             replace(STORED, conditions=(replace(PROVIDED, last_transition_time=None),)),
-            Change.NONE,
+            StatusChange.NONE,
             id="a condition has another time",
         ),
         pytest.param(
             replace(STORED, recommendation=(replace(SAID, target=amounts(101, 500 * MIB)),)),
-            Change.TARGET,
+            StatusChange.TARGET,
             id="a target moved by a millicore",
         ),
         pytest.param(
             replace(STORED, recommendation=(replace(SAID, target=amounts(100)),)),
-            Change.TARGET,
+            StatusChange.TARGET,
             id="a resource is no longer recommended",
         ),
-        pytest.param(replace(STORED, recommendation=()), Change.TARGET, id="a container left"),
+        pytest.param(
+            replace(STORED, recommendation=()), StatusChange.TARGET, id="a container left"
+        ),
         pytest.param(
             replace(STORED, recommendation=(SAID, replace(SAID, container_name="side"))),
-            Change.TARGET,
+            StatusChange.TARGET,
             id="a container joined",
         ),
         pytest.param(
             replace(STORED, conditions=(replace(PROVIDED, status="False"),)),
-            Change.CONDITION,
+            StatusChange.CONDITION,
             id="a condition has another status",
         ),
         pytest.param(
             replace(STORED, conditions=(replace(PROVIDED, message="why"),)),
-            Change.CONDITION,
+            StatusChange.CONDITION,
             id="a condition says something else",
         ),
-        pytest.param(replace(STORED, conditions=()), Change.CONDITION, id="a condition left"),
-        pytest.param(replace(STORED, generation=4), Change.SPEC, id="the spec changed"),
-        pytest.param(replace(STORED, generation=None), Change.NONE, id="there is no generation"),
+        pytest.param(replace(STORED, conditions=()), StatusChange.CONDITION, id="a condition left"),
+        pytest.param(replace(STORED, generation=4), StatusChange.SPEC, id="the spec changed"),
         pytest.param(
-            replace(STORED, recommendation=(bounds(51, 1000),)), Change.SMALL, id="2 % are not much"
+            replace(STORED, generation=None), StatusChange.NONE, id="there is no generation"
         ),
         pytest.param(
-            replace(STORED, recommendation=(bounds(50, 1021),)), Change.MOVED, id="2.1 % up"
+            replace(STORED, recommendation=(bounds(51, 1000),)),
+            StatusChange.SMALL,
+            id="2 % are not much",
         ),
         pytest.param(
-            replace(STORED, recommendation=(bounds(50, 979),)), Change.MOVED, id="2.1 % down"
+            replace(STORED, recommendation=(bounds(50, 1021),)), StatusChange.MOVED, id="2.1 % up"
         ),
         pytest.param(
-            replace(STORED, recommendation=(bounds(50, 1500),)), Change.MOVED, id="half up"
+            replace(STORED, recommendation=(bounds(50, 979),)), StatusChange.MOVED, id="2.1 % down"
         ),
         pytest.param(
-            replace(STORED, recommendation=(bounds(50, 1501),)), Change.BOUND, id="more than half"
+            replace(STORED, recommendation=(bounds(50, 1500),)), StatusChange.MOVED, id="half up"
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(bounds(50, 1501),)),
+            StatusChange.BOUND,
+            id="more than half",
         ),
         pytest.param(
             replace(STORED, recommendation=(bounds(49, 1000),)),
-            Change.SMALL,
+            StatusChange.SMALL,
             id="a single millicore is not much, whatever part it is",
         ),
         pytest.param(
             replace(STORED, recommendation=(replace(SAID, lower_bound=None),)),
-            Change.BOUND,
+            StatusChange.BOUND,
             id="a bound left",
         ),
         pytest.param(
             replace(STORED, recommendation=(replace(SAID, uncapped_target=amounts(900, 0)),)),
-            Change.BOUND,
+            StatusChange.BOUND,
             id="only the uncapped target moved",
         ),
     ],
 )
-def test_the_weightiest_difference_is_found(wanted: Status, change: Change) -> None:
+def test_the_weightiest_difference_is_found(wanted: StatusText, change: StatusChange) -> None:
     assert find_change(STORED, wanted, PublishingSettings()) is change
 
 
 @pytest.mark.parametrize(
     ("change", "waited", "due"),
     [
-        pytest.param(Change.NONE, timedelta(days=1), False, id="nothing is never written"),
-        pytest.param(Change.SMALL, minutes(9), False, id="a small move waits"),
-        pytest.param(Change.SMALL, minutes(10), True, id="a small move waits ten minutes"),
-        pytest.param(Change.MOVED, minutes(9), False, id="a move past no request waits"),
-        pytest.param(Change.MOVED, minutes(10), True, id="it waits ten minutes"),
-        pytest.param(Change.BOUND, minutes(0), True, id="a bound that moved far"),
-        pytest.param(Change.CONDITION, minutes(0), True, id="a condition"),
-        pytest.param(Change.SPEC, minutes(0), True, id="another spec"),
-        pytest.param(Change.TARGET, minutes(0), True, id="a target"),
+        pytest.param(StatusChange.NONE, timedelta(days=1), False, id="nothing is never written"),
+        pytest.param(StatusChange.SMALL, minutes(9), False, id="a small move waits"),
+        pytest.param(StatusChange.SMALL, minutes(10), True, id="a small move waits ten minutes"),
+        pytest.param(StatusChange.MOVED, minutes(9), False, id="a move past no request waits"),
+        pytest.param(StatusChange.MOVED, minutes(10), True, id="it waits ten minutes"),
+        pytest.param(StatusChange.BOUND, minutes(0), True, id="a bound that moved far"),
+        pytest.param(StatusChange.CONDITION, minutes(0), True, id="a condition"),
+        pytest.param(StatusChange.SPEC, minutes(0), True, id="another spec"),
+        pytest.param(StatusChange.TARGET, minutes(0), True, id="a target"),
     ],
 )
 def test_f34_only_what_matters_is_written_at_once(
-    change: Change, waited: timedelta, *, due: bool
+    change: StatusChange, waited: timedelta, *, due: bool
 ) -> None:
     web = AutoscalerName("default", "web")
 
@@ -135,7 +143,7 @@ def test_f34_only_what_matters_is_written_at_once(
 
 def test_what_matters_takes_no_share_of_the_small_moves() -> None:
     names = [AutoscalerName("default", name) for name in "abc"]
-    kinds = (Change.TARGET, Change.SMALL, Change.SMALL)
+    kinds = (StatusChange.TARGET, StatusChange.SMALL, StatusChange.SMALL)
     changes = {name: (kind, NOW - minutes(20)) for name, kind in zip(names, kinds, strict=True)}
 
     assert list_due(changes, NOW, minutes(10), share=1) == set(names[:2])
@@ -191,7 +199,7 @@ def test_arrays_and_records_agree_on_what_passes_a_request(
 def test_what_an_autoscaler_says_is_read_from_its_object() -> None:
     autoscaler = an_autoscaler(SAID, conditions=(PROVIDED,), observed_generation=3)
 
-    assert find_change(stored_status(autoscaler), STORED, PublishingSettings()) is Change.NONE
+    assert find_change(stored_status(autoscaler), STORED, PublishingSettings()) is StatusChange.NONE
     assert stored_status(an_autoscaler()).recommendation == ()
 
 
@@ -222,6 +230,6 @@ def test_small_moves_are_told_in_turn(share: int, told: list[str]) -> None:
     ages = {"ripe": 10, "young": 9, "oldest": 12, "alike": 10}
     waiting = {AutoscalerName("default", name): NOW - minutes(age) for name, age in ages.items()}
 
-    ripe = list_ripe(waiting, NOW, minutes(10), share)
+    ripe = due_small_changes(waiting, NOW, minutes(10), share)
 
     assert [each.name for each in ripe] == told

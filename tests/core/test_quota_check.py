@@ -13,21 +13,23 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.admission_patch import Sizing, size_pod
 from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.quota_check import Refusal, find_refusal, room_for_siblings, usage_of
-from trimtab.core.sizing.quotas import Claim, Claims, Quota, Scope, Side
+from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim, QuotaScope, Side
 from trimtab.simulation.api_server.json_patch import apply_patch
 
-CPU = Claim(Side.REQUESTS, Resource.CPU)
-MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
-CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
-MEMORY_LIMIT = Claim(Side.LIMITS, Resource.MEMORY)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
+MEMORY = QuotaClaim(Side.REQUESTS, Resource.MEMORY)
+CPU_LIMIT = QuotaClaim(Side.LIMITS, Resource.CPU)
+MEMORY_LIMIT = QuotaClaim(Side.LIMITS, Resource.MEMORY)
 ON = FeatureGates()
 BARE = a_container()
 SMALL = a_container(requests=amounts(100, 100 * MIB))
 LARGE = an_autoscaler(a_recommendation(target=amounts(500, 200 * MIB)))
-NOT_BEST_EFFORT = (Scope("NotBestEffort"),)
+NOT_BEST_EFFORT = (QuotaScope("NotBestEffort"),)
 
 
-def a_quota(left: Claims, *scopes: Scope, used: Claims | None = None, name: str = "team") -> Quota:
+def a_quota(
+    left: Claims, *scopes: QuotaScope, used: Claims | None = None, name: str = "team"
+) -> Quota:
     return Quota("default", name, left, scopes, used or {})
 
 
@@ -127,13 +129,13 @@ def test_quotas_count_the_whole_pod(pod: Pod, usage: Claims) -> None:
         pytest.param(a_pod(SMALL), a_quota({}), None, id="not counted yet"),
         pytest.param(
             a_pod(SMALL),
-            a_quota({CPU: 1}, Scope("PriorityClass", "In", ("high",))),
+            a_quota({CPU: 1}, QuotaScope("PriorityClass", "In", ("high",))),
             None,
             id="another priority",
         ),
         pytest.param(
             a_pod(SMALL, has_deadline=True),
-            a_quota({CPU: 1}, Scope("Terminating")),
+            a_quota({CPU: 1}, QuotaScope("Terminating")),
             Refusal("team", CPU, 100, 1),
             id="with a deadline",
         ),

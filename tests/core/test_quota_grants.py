@@ -16,9 +16,9 @@ from trimtab.core.sizing.quota_grants import (
     settle,
     without_granted,
 )
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 
-CPU, LIMIT = Claim(Side.REQUESTS, Resource.CPU), Claim(Side.LIMITS, Resource.CPU)
+CPU, LIMIT = QuotaClaim(Side.REQUESTS, Resource.CPU), QuotaClaim(Side.LIMITS, Resource.CPU)
 
 
 def granted(*amounts: int, left: int = 3000) -> Granted:

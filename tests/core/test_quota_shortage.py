@@ -10,10 +10,10 @@ from plan_makers import REPLICA_SET, UP, boosted, boosting, planned, snapshot_of
 from trimtab.core.changes.outcomes import EndOfBoost, Outcome, Unboost
 from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side
 
-CPU = Claim(Side.REQUESTS, Resource.CPU)
-MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
+MEMORY = QuotaClaim(Side.REQUESTS, Resource.MEMORY)
 
 
 def a_crowd(count: int) -> list[Pod]:
@@ -67,7 +67,7 @@ def test_as_many_boosts_end_as_missing_pods_need(
     [
         pytest.param(Quota("default", "team", {MEMORY: 0}), id="one that boosts do not fill"),
         pytest.param(
-            Quota("default", "team", {CPU: 0}, (Scope("PriorityClass"),)), id="for other pods"
+            Quota("default", "team", {CPU: 0}, (QuotaScope("PriorityClass"),)), id="for other pods"
         ),
         pytest.param(Quota("other", "team", {CPU: 0}), id="of another namespace"),
     ],

@@ -49,14 +49,14 @@ from trimtab.core.model.pods import (
     OwnerReference,
     Pod,
     ResizeState,
+    TargetResources,
     Termination,
-    Wanted,
     WorkloadName,
 )
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.admission_patch import size_pod
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side, covers, growth
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side, covers, growth
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.snapshot import Retry
 from trimtab.simulation.api_server.json_patch import apply_patch
@@ -69,9 +69,9 @@ REFUSED = format_updates(
     "web",
     [ContainerUpdate(a_container(), notes=(Note(Resource.CPU, NoteKind.QUOTA_REFUSES),))],
 )
-CPU = Claim(Side.REQUESTS, Resource.CPU)
-MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
-CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
+CPU = QuotaClaim(Side.REQUESTS, Resource.CPU)
+MEMORY = QuotaClaim(Side.REQUESTS, Resource.MEMORY)
+CPU_LIMIT = QuotaClaim(Side.LIMITS, Resource.CPU)
 
 
 def quota(**left: int) -> Quota:
@@ -239,7 +239,7 @@ def test_d19_no_sized_pod_shrinks_to_its_template_in_a_tight_quota() -> None:
 
 
 def test_d19_no_best_effort_pod_is_evicted_into_a_quota_that_demands_limits() -> None:
-    demanding = Quota("default", "team", {CPU_LIMIT: 10**6}, (Scope("NotBestEffort"),))
+    demanding = Quota("default", "team", {CPU_LIMIT: 10**6}, (QuotaScope("NotBestEffort"),))
     bare = several(4, containers=(a_container(),))
     sized = several(4)
     quotas = {"default": [demanding]}
@@ -379,59 +379,63 @@ SIZED = {"app": Allocation(amounts(500), {})}
 @pytest.mark.parametrize(
     ("scope", "pod", "wanted", "expected"),
     [
-        pytest.param(Scope("BestEffort"), BARE, {}, True, id="nothing requested"),
-        pytest.param(Scope("BestEffort"), BARE, SIZED, False, id="its successor will request"),
-        pytest.param(Scope("NotBestEffort"), BARE, SIZED, True, id="and is counted elsewhere"),
-        pytest.param(Scope("NotBestEffort"), BARE, {}, False, id="still nothing requested"),
-        pytest.param(Scope("Terminating"), a_pod(), {}, False, id="it may run for ever"),
-        pytest.param(Scope("Terminating"), a_pod(has_deadline=True), {}, True, id="a deadline"),
-        pytest.param(Scope("NotTerminating"), a_pod(), {}, True, id="no deadline"),
+        pytest.param(QuotaScope("BestEffort"), BARE, {}, True, id="nothing requested"),
+        pytest.param(QuotaScope("BestEffort"), BARE, SIZED, False, id="its successor will request"),
+        pytest.param(QuotaScope("NotBestEffort"), BARE, SIZED, True, id="and is counted elsewhere"),
+        pytest.param(QuotaScope("NotBestEffort"), BARE, {}, False, id="still nothing requested"),
+        pytest.param(QuotaScope("Terminating"), a_pod(), {}, False, id="it may run for ever"),
         pytest.param(
-            Scope("NotTerminating"), a_pod(has_deadline=True), {}, False, id="with a deadline"
+            QuotaScope("Terminating"), a_pod(has_deadline=True), {}, True, id="a deadline"
+        ),
+        pytest.param(QuotaScope("NotTerminating"), a_pod(), {}, True, id="no deadline"),
+        pytest.param(
+            QuotaScope("NotTerminating"), a_pod(has_deadline=True), {}, False, id="with a deadline"
         ),
         pytest.param(
-            Scope("PriorityClass", "In", ("high",)),
+            QuotaScope("PriorityClass", "In", ("high",)),
             a_pod(priority_class="high"),
             {},
             True,
             id="its class",
         ),
         pytest.param(
-            Scope("PriorityClass", "In", ("high",)), a_pod(), {}, False, id="without a class"
+            QuotaScope("PriorityClass", "In", ("high",)), a_pod(), {}, False, id="without a class"
         ),
         pytest.param(
-            Scope("PriorityClass", "NotIn", ("high",)), a_pod(), {}, True, id="not that class"
+            QuotaScope("PriorityClass", "NotIn", ("high",)), a_pod(), {}, True, id="not that class"
         ),
-        pytest.param(Scope("PriorityClass"), a_pod(priority_class="x"), {}, True, id="any class"),
-        pytest.param(Scope("PriorityClass", "DoesNotExist"), a_pod(), {}, True, id="no class"),
-        pytest.param(Scope("PriorityClass", "Odd"), a_pod(), {}, False, id="an odd operator"),
         pytest.param(
-            Scope("CrossNamespacePodAffinity"),
+            QuotaScope("PriorityClass"), a_pod(priority_class="x"), {}, True, id="any class"
+        ),
+        pytest.param(QuotaScope("PriorityClass", "DoesNotExist"), a_pod(), {}, True, id="no class"),
+        pytest.param(QuotaScope("PriorityClass", "Odd"), a_pod(), {}, False, id="an odd operator"),
+        pytest.param(
+            QuotaScope("CrossNamespacePodAffinity"),
             a_pod(placement=Placement(crosses_namespaces=True)),
             {},
             True,
             id="near pods of other namespaces",
         ),
-        pytest.param(Scope("CrossNamespacePodAffinity"), a_pod(), {}, False, id="no affinity"),
-        pytest.param(Scope("VolumeAttributesClass"), a_pod(), {}, False, id="not about pods"),
+        pytest.param(QuotaScope("CrossNamespacePodAffinity"), a_pod(), {}, False, id="no affinity"),
+        pytest.param(QuotaScope("VolumeAttributesClass"), a_pod(), {}, False, id="not about pods"),
     ],
 )
 def test_a_quota_counts_only_pods_in_its_scope(
-    scope: Scope, pod: Pod, wanted: Wanted, *, expected: bool
+    scope: QuotaScope, pod: Pod, wanted: TargetResources, *, expected: bool
 ) -> None:
     assert covers(Quota("default", "some", {}, (scope,)), pod, wanted) is expected
     assert covers(Quota("default", "all"), pod, wanted)
 
 
 def test_a_pod_must_be_in_all_scopes_of_a_quota() -> None:
-    both = Quota("default", "both", {}, (Scope("NotTerminating"), Scope("PriorityClass")))
+    both = Quota("default", "both", {}, (QuotaScope("NotTerminating"), QuotaScope("PriorityClass")))
 
     assert not covers(both, a_pod(), {})
     assert covers(both, a_pod(priority_class="high"), {})
 
 
 def test_f20_a_full_quota_for_other_pods_keeps_nobody_from_being_evicted() -> None:
-    full = replace(quota(cpu=0), scopes=(Scope("PriorityClass", "In", ("high",)),))
+    full = replace(quota(cpu=0), scopes=(QuotaScope("PriorityClass", "In", ("high",)),))
     pods, autoscaler = several(2), an_autoscaler(UP_IN_CPU)
     high = several(2, priority_class="high")
 
@@ -442,8 +446,10 @@ def test_f20_a_full_quota_for_other_pods_keeps_nobody_from_being_evicted() -> No
 
 
 def test_f20_what_pods_of_one_scope_claim_is_not_taken_from_another() -> None:
-    for_high = replace(quota(cpu=500), scopes=(Scope("PriorityClass"),))
-    for_low = replace(quota(cpu=500), name="low", scopes=(Scope("PriorityClass", "DoesNotExist"),))
+    for_high = replace(quota(cpu=500), scopes=(QuotaScope("PriorityClass"),))
+    for_low = replace(
+        quota(cpu=500), name="low", scopes=(QuotaScope("PriorityClass", "DoesNotExist"),)
+    )
     pods = several(4)
     pods[0] = replace(pods[0], priority_class="high")
     settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))

@@ -10,7 +10,7 @@ from makers import MIB, a_recommendation, amounts
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.recommendation import (
     Caps,
-    Recommendation,
+    PublishedRecommendation,
     RecommendationSettings,
     ResourceSettings,
     caps_for,
@@ -159,9 +159,9 @@ def test_memory_for_humans_has_two_decimals_of_its_unit(given_bytes: int, expect
 
 
 def test_a_recommendation_says_why_it_is_empty() -> None:
-    assert Recommendation(without_samples=("app",)).lacks_samples
-    assert not Recommendation().lacks_samples
-    assert not Recommendation((a_recommendation(target={}),), ("side",)).lacks_samples
+    assert PublishedRecommendation(without_samples=("app",)).lacks_samples
+    assert not PublishedRecommendation().lacks_samples
+    assert not PublishedRecommendation((a_recommendation(target={}),), ("side",)).lacks_samples
 
 
 def test_settings_default_to_the_flags_of_the_original() -> None:

@@ -7,7 +7,7 @@ from usage_makers import World
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.histogram.oom_floors import OomLevel
 from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy
-from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.recommendation.relearning import (
     find_lost,
@@ -15,7 +15,7 @@ from trimtab.core.recommendation.relearning import (
     keep_up,
     list_explained,
 )
-from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
 
 SAID = a_recommendation(
@@ -26,7 +26,9 @@ LEARNED = a_recommendation(
 )
 SOMETHING = HistogramCheckpoint(NOW, {8: 10000}, 1.0)
 NOTHING = HistogramCheckpoint()
-OPEN = Supplement(containers={"web-0": Remembered(ContainerMemory(1.0, 1.0, 2.0, usage_peak=5.0))})
+OPEN = Supplement(
+    containers={"web-0": SavedContainer(ContainerMemory(1.0, 1.0, 2.0, usage_peak=5.0))}
+)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_f4_what_is_said_and_not_explained_is_lost(
 
 
 def test_f4_no_amount_falls_below_what_was_said_while_it_is_relearned() -> None:
-    kept = keep_up(Recommendation((LEARNED,)), an_autoscaler(SAID), {"app"}, {})
+    kept = keep_up(PublishedRecommendation((LEARNED,)), an_autoscaler(SAID), {"app"}, {})
 
     (one,) = kept.containers
     assert one.target == amounts(500, 1000 * MIB)
@@ -82,7 +84,7 @@ def test_f4_no_amount_falls_below_what_was_said_while_it_is_relearned() -> None:
 
 
 def test_what_is_not_relearned_is_said_as_it_is_known() -> None:
-    known = Recommendation((LEARNED,), ("side",))
+    known = PublishedRecommendation((LEARNED,), ("side",))
 
     assert keep_up(known, an_autoscaler(SAID), set(), {}) == known
     assert keep_up(known, an_autoscaler(), {"app"}, {}) == known
@@ -91,20 +93,22 @@ def test_what_is_not_relearned_is_said_as_it_is_known() -> None:
 
 
 def test_a_container_without_samples_keeps_what_was_said_of_it() -> None:
-    kept = keep_up(Recommendation((), ("app", "side")), an_autoscaler(SAID), {"app"}, {})
+    kept = keep_up(PublishedRecommendation((), ("app", "side")), an_autoscaler(SAID), {"app"}, {})
 
-    assert kept == Recommendation((SAID,), ("side",))
+    assert kept == PublishedRecommendation((SAID,), ("side",))
 
 
 def test_the_policy_of_today_caps_what_was_said_yesterday() -> None:
     policy = ContainerPolicy("app", max_allowed=amounts(100), controlled_resources=(Resource.CPU,))
     autoscaler = an_autoscaler(SAID, policies=(policy,))
-    (one,) = keep_up(Recommendation(), autoscaler, {"app"}, {}).containers
+    (one,) = keep_up(PublishedRecommendation(), autoscaler, {"app"}, {}).containers
 
     assert one.target == amounts(100)
     assert one.upper_bound == amounts(100)
     assert one.uncapped_target == amounts(500)
-    (other,) = keep_up(Recommendation(), an_autoscaler(SAID), {"app"}, amounts(200)).containers
+    (other,) = keep_up(
+        PublishedRecommendation(), an_autoscaler(SAID), {"app"}, amounts(200)
+    ).containers
     assert other.target == amounts(200, 900 * MIB)
 
 

@@ -14,9 +14,9 @@ from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.autoscalers import ContainerPolicy, TargetReference
 from trimtab.core.model.resources import Resource
-from trimtab.core.usage.history import Replay
+from trimtab.core.usage.history import HistoryReplay
 from trimtab.core.usage.history_samples import PastPod, PastUsage, Series, gather
-from trimtab.core.usage.samples import Intake
+from trimtab.core.usage.samples import SampleCounts
 
 MIB = 2**20
 GONE = {"web-9": PastPod(WEB)}
@@ -32,14 +32,14 @@ def past(
     return gather([Series((pod, name), times, np.asarray(values, np.float64))])
 
 
-def a_replay(world: World, pods: Mapping[str, PastPod] | None = None) -> Replay:
+def a_replay(world: World, pods: Mapping[str, PastPod] | None = None) -> HistoryReplay:
     identity = world.autoscaler.identity
-    return Replay(world.usage, identity.namespace, [identity], pods or {})
+    return HistoryReplay(world.usage, identity.namespace, [identity], pods or {})
 
 
 def remember(
     world: World, cpu: PastUsage, minute: float, pods: Mapping[str, PastPod] = GONE
-) -> Intake:
+) -> SampleCounts:
     """The whole history of a namespace is read."""
     replay = a_replay(world, pods)
     intake = replay.add(Resource.CPU, cpu, moment(minute))
@@ -167,7 +167,7 @@ def test_what_a_checkpoint_covers_is_not_learned_again() -> None:
     intake = remember(again, past([100] * 5, [90, 100, 110, 120, 130]), 300)
     known = again.history()
 
-    assert intake == Intake(accepted=2, outdated=3)
+    assert intake == SampleCounts(accepted=2, outdated=3)
     assert known.total_samples_count == 5
     assert known.first_sample_start == moment(90)
     assert known.last_sample_start == moment(130)
@@ -182,7 +182,7 @@ def test_a_checkpoint_of_memory_alone_covers_everything_before_it() -> None:
     several = past([300 * MIB, 300 * MIB], [200, 2 * DAY + 1], pod="web-9")
     intake = replay.add(Resource.MEMORY, several, world.now)
 
-    assert intake == Intake(accepted=1, outdated=1)
+    assert intake == SampleCounts(accepted=1, outdated=1)
 
 
 def test_what_was_read_live_is_not_learned_again() -> None:
@@ -191,7 +191,7 @@ def test_what_was_read_live_is_not_learned_again() -> None:
     world.cpu([100, 100], [100, 110])
     intake = remember(world, past([100] * 4, [80, 90, 100, 105]), 300)
 
-    assert intake == Intake(accepted=2, outdated=2)
+    assert intake == SampleCounts(accepted=2, outdated=2)
     assert world.history().total_samples_count == 4
 
 
@@ -202,8 +202,8 @@ def test_a_live_sample_that_history_knows_does_not_count_again() -> None:
     refused = world.cpu([100], [100])
     taken = world.cpu([100], [101])
 
-    assert refused == Intake(outdated=1)
-    assert taken == Intake(accepted=1)
+    assert refused == SampleCounts(outdated=1)
+    assert taken == SampleCounts(accepted=1)
 
 
 def test_pods_that_are_gone_are_told_by_the_labels_that_they_had() -> None:
@@ -263,7 +263,7 @@ def test_a_container_that_no_pod_has_any_more_is_not_learned() -> None:
     world.pod()
     intake = remember(world, past([700], [10], pod="web-9", name="old"), 300)
 
-    assert intake == Intake()
+    assert intake == SampleCounts()
     assert {one.container_name for one in world.recommendation().containers} <= {"app"}
 
 
@@ -280,7 +280,7 @@ def test_two_autoscalers_of_the_same_pods_know_the_same() -> None:
     world.usage.learn(other, a_selector(**WEB))
     world.pod()
     names = [world.autoscaler.identity, other.identity]
-    replay = Replay(world.usage, world.autoscaler.namespace, names, {})
+    replay = HistoryReplay(world.usage, world.autoscaler.namespace, names, {})
     replay.add(Resource.CPU, past([700, 700], [10, 20]), world.now)
     replay.add(Resource.MEMORY, past([500 * MIB, 700 * MIB], [10, 20]), world.now)
     finished = replay.finish(world.now)
@@ -325,7 +325,7 @@ def test_samples_that_cannot_be_are_refused_and_counted() -> None:
     values = [float("nan"), -1.0, float("inf"), 1e12, 100.0, 100.0]
     intake = remember(world, past(values, [1, 2, 3, 4, 5, 40]), 30)
 
-    assert intake == Intake(accepted=1, absurd=5)
+    assert intake == SampleCounts(accepted=1, absurd=5)
 
 
 def test_the_policy_of_the_autoscaler_counts_for_its_past_too() -> None:

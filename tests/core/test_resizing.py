@@ -4,15 +4,15 @@ from datetime import timedelta
 import pytest
 from makers import NOW, a_container, a_pod, amounts, hours, minutes
 
-from trimtab.core.guards.disruption_budgets import Standing
+from trimtab.core.guards.disruption_budgets import GroupPermission
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.updates.resize_or_evict import (
     Action,
     InfeasibleAttempt,
+    PodSituation,
     ResizeMemory,
-    Situation,
     decide_eviction,
     decide_resize_only,
     decide_resize_or_eviction,
@@ -34,15 +34,15 @@ def situation(
     refused: Resources | None = None,
     refused_ago: timedelta = minutes(1),
     **fields: object,
-) -> Situation:
+) -> PodSituation:
     """A pod that asks for 100 of each and wants `target`, in an open group with budget left."""
     attempt = None if refused is None else InfeasibleAttempt({"app": refused}, NOW - refused_ago)
     usual: dict[str, object] = {
-        "standing": Standing.OPEN,
+        "standing": GroupPermission.OPEN,
         "disruptable": True,
         "memory": ResizeMemory(attempt, None if lasted is None else NOW - lasted),
     }
-    return Situation(
+    return PodSituation(
         pod=a_pod(a_container(requests=SPEC)) if pod is None else pod,
         targets={"app": target},
         now=NOW,
@@ -80,12 +80,12 @@ def pending(node_name: str = "") -> Pod:
             id="a sidecar is OOM-killed before the containers start",
         ),
         pytest.param(
-            situation(pending(), standing=Standing.RESIZE_ONLY),
+            situation(pending(), standing=GroupPermission.RESIZE_ONLY),
             HoldReason.BELOW_MIN_REPLICAS,
             id="but not the minimum of replicas",
         ),
         pytest.param(
-            situation(standing=Standing.RESIZE_ONLY),
+            situation(standing=GroupPermission.RESIZE_ONLY),
             HoldReason.BELOW_MIN_REPLICAS,
             id="a group too small to lose a pod",
         ),
@@ -99,7 +99,7 @@ def pending(node_name: str = "") -> Pod:
         ),
     ],
 )
-def test_whether_a_pod_may_be_evicted(given: Situation, expected: Decision) -> None:
+def test_whether_a_pod_may_be_evicted(given: PodSituation, expected: Decision) -> None:
     assert decide_eviction(given) is expected
 
 
@@ -117,7 +117,7 @@ def test_whether_a_pod_may_be_evicted(given: Situation, expected: Decision) -> N
             RESIZE,
             id="a sidecar is OOM-killed before the containers start",
         ),
-        pytest.param(situation(standing=Standing.RESIZE_ONLY), RESIZE, id="a small group"),
+        pytest.param(situation(standing=GroupPermission.RESIZE_ONLY), RESIZE, id="a small group"),
         pytest.param(
             situation(refused=HIGHER), EVICT, id="the API server refused the resize before"
         ),
@@ -132,7 +132,9 @@ def test_whether_a_pod_may_be_evicted(given: Situation, expected: Decision) -> N
         ),
     ],
 )
-def test_resize_or_evict_without_a_resize_under_way(given: Situation, expected: Decision) -> None:
+def test_resize_or_evict_without_a_resize_under_way(
+    given: PodSituation, expected: Decision
+) -> None:
     assert decide_resize_or_eviction(given) is expected
 
 
@@ -220,7 +222,7 @@ def test_no_resize_ends_in_an_eviction_beyond_the_budget(state: ResizeState) -> 
         ),
     ],
 )
-def test_resize_only_without_a_resize_under_way(given: Situation, expected: Decision) -> None:
+def test_resize_only_without_a_resize_under_way(given: PodSituation, expected: Decision) -> None:
     assert decide_resize_only(given) is expected
 
 
@@ -262,7 +264,7 @@ def test_resize_only_respects_a_resize_under_way(
 
 @pytest.mark.parametrize("decide", [decide_resize_only, decide_resize_or_eviction])
 def test_f23_a_higher_target_after_a_failed_resize_is_applied_without_a_restart(
-    decide: Callable[[Situation], Decision],
+    decide: Callable[[PodSituation], Decision],
 ) -> None:
     given = situation(resizing(ResizeState.ERROR), target=HIGHER)
 
@@ -287,14 +289,14 @@ def test_f23_a_resize_that_was_infeasible_for_a_moment_is_tried_again_later() ->
         ),
         pytest.param(situation(restarts=True), RESIZE, id="there is budget"),
         pytest.param(
-            situation(restarts=True, standing=Standing.RESIZE_ONLY),
+            situation(restarts=True, standing=GroupPermission.RESIZE_ONLY),
             HoldReason.BELOW_MIN_REPLICAS,
             id="a group too small for a restart",
         ),
     ],
 )
 def test_f24_a_resize_that_restarts_containers_counts_as_a_disruption(
-    given: Situation, expected: Decision
+    given: PodSituation, expected: Decision
 ) -> None:
     assert decide_resize_only(given) is expected
     assert decide_resize_or_eviction(given) is expected

@@ -4,26 +4,28 @@ from hypothesis import strategies as st
 from makers import MIB
 
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.report.severity import Severity, grade, letter, rank, score, worst
+from trimtab.core.report.severity import SizeSeverity, grade, letter, rank, score, worst
 
 
 @pytest.mark.parametrize(
     ("resource", "current", "recommended", "expected"),
     [
-        pytest.param(Resource.CPU, 100, 199, Severity.GOOD, id="hardly any CPU between them"),
-        pytest.param(Resource.CPU, 100, 200, Severity.OK, id="a tenth of a core"),
-        pytest.param(Resource.CPU, 350, 100, Severity.WARNING, id="a quarter of a core too much"),
-        pytest.param(Resource.CPU, 100, 600, Severity.CRITICAL, id="half a core missing"),
-        pytest.param(Resource.MEMORY, 0, 99 * MIB, Severity.GOOD, id="hardly any memory"),
-        pytest.param(Resource.MEMORY, 0, 100 * MIB, Severity.OK, id="100 MiB"),
-        pytest.param(Resource.MEMORY, 250 * MIB, 0, Severity.WARNING, id="250 MiB"),
-        pytest.param(Resource.MEMORY, 0, 500 * MIB, Severity.CRITICAL, id="500 MiB"),
-        pytest.param(Resource.CPU, None, 1, Severity.WARNING, id="no request at all"),
-        pytest.param(Resource.CPU, None, None, Severity.GOOD, id="none, and none recommended"),
+        pytest.param(Resource.CPU, 100, 199, SizeSeverity.GOOD, id="hardly any CPU between them"),
+        pytest.param(Resource.CPU, 100, 200, SizeSeverity.OK, id="a tenth of a core"),
+        pytest.param(
+            Resource.CPU, 350, 100, SizeSeverity.WARNING, id="a quarter of a core too much"
+        ),
+        pytest.param(Resource.CPU, 100, 600, SizeSeverity.CRITICAL, id="half a core missing"),
+        pytest.param(Resource.MEMORY, 0, 99 * MIB, SizeSeverity.GOOD, id="hardly any memory"),
+        pytest.param(Resource.MEMORY, 0, 100 * MIB, SizeSeverity.OK, id="100 MiB"),
+        pytest.param(Resource.MEMORY, 250 * MIB, 0, SizeSeverity.WARNING, id="250 MiB"),
+        pytest.param(Resource.MEMORY, 0, 500 * MIB, SizeSeverity.CRITICAL, id="500 MiB"),
+        pytest.param(Resource.CPU, None, 1, SizeSeverity.WARNING, id="no request at all"),
+        pytest.param(Resource.CPU, None, None, SizeSeverity.GOOD, id="none, and none recommended"),
     ],
 )
 def test_differences_count_in_cores_and_mib_as_with_krr(
-    resource: Resource, current: int | None, recommended: int | None, expected: Severity
+    resource: Resource, current: int | None, recommended: int | None, expected: SizeSeverity
 ) -> None:
     assert grade(resource, current, recommended) is expected
 
@@ -40,25 +42,32 @@ def test_a_larger_difference_is_never_less_severe(
 
 
 def test_the_worst_counts_and_unknown_is_no_severity_at_all() -> None:
-    assert worst([Severity.UNKNOWN, Severity.GOOD, Severity.WARNING]) is Severity.WARNING
-    assert worst([]) is Severity.UNKNOWN
+    assert (
+        worst([SizeSeverity.UNKNOWN, SizeSeverity.GOOD, SizeSeverity.WARNING])
+        is SizeSeverity.WARNING
+    )
+    assert worst([]) is SizeSeverity.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("severities", "mark", "expected"),
     [
-        pytest.param([Severity.GOOD, Severity.OK], 100, "A", id="nothing to complain about"),
-        pytest.param([Severity.GOOD, Severity.WARNING], 65, "C", id="a warning costs less"),
-        pytest.param([Severity.CRITICAL], 0, "F", id="nothing is right"),
-        pytest.param([Severity.GOOD, Severity.UNKNOWN], 100, "A", id="unknown does not count"),
+        pytest.param(
+            [SizeSeverity.GOOD, SizeSeverity.OK], 100, "A", id="nothing to complain about"
+        ),
+        pytest.param([SizeSeverity.GOOD, SizeSeverity.WARNING], 65, "C", id="a warning costs less"),
+        pytest.param([SizeSeverity.CRITICAL], 0, "F", id="nothing is right"),
+        pytest.param(
+            [SizeSeverity.GOOD, SizeSeverity.UNKNOWN], 100, "A", id="unknown does not count"
+        ),
     ],
 )
 def test_the_score_is_the_part_that_is_right(
-    severities: list[Severity], mark: int, expected: str
+    severities: list[SizeSeverity], mark: int, expected: str
 ) -> None:
     assert score(severities) == mark
     assert letter(mark) == expected
 
 
 def test_without_anything_known_there_is_no_score() -> None:
-    assert score([Severity.UNKNOWN]) is None
+    assert score([SizeSeverity.UNKNOWN]) is None

@@ -12,11 +12,11 @@ from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.selectors import Selector
-from trimtab.core.report.severity import Severity
+from trimtab.core.report.severity import SizeSeverity
 from trimtab.core.report.sizes import (
-    Doubt,
     Learned,
-    Surroundings,
+    MissingRecommendation,
+    SizeBounds,
     WorkloadSizing,
     add_up,
     size_group,
@@ -39,14 +39,14 @@ def _size(
     autoscaler: Autoscaler | None = None,
     is_real: bool = False,
     learned: Mapping[str, Learned] | None = None,
-    surroundings: Surroundings | None = None,
+    surroundings: SizeBounds | None = None,
 ) -> WorkloadSizing:
     told = autoscaler or an_autoscaler(a_recommendation(target=amounts(250, 256 * MIB)))
     own = told if is_real else an_autoscaler(name="Deployment/web", policies=told.policies)
     selector = None if is_real else Selector()
     group = Group(_WEB, "apps/v1", pods, own, selector)
     known = _KNOWN if learned is None else learned
-    return size_group(group, told, known, surroundings or Surroundings())
+    return size_group(group, told, known, surroundings or SizeBounds())
 
 
 def test_what_is_saved_is_counted_over_all_pods() -> None:
@@ -57,7 +57,7 @@ def test_what_is_saved_is_counted_over_all_pods() -> None:
     assert container.current.requests == amounts(1000, 1024 * MIB)
     assert container.difference(Resource.CPU) == 3 * 250 - 2400
     assert sized.difference(Resource.MEMORY) == 3 * (256 - 1024) * MIB
-    assert container.severity_of(Resource.CPU) is Severity.CRITICAL
+    assert container.severity_of(Resource.CPU) is SizeSeverity.CRITICAL
 
 
 def test_limits_keep_their_proportion_as_with_the_admission_controller() -> None:
@@ -80,18 +80,20 @@ def test_pods_that_have_ended_cost_nothing_and_still_tell_what_was_requested() -
 @pytest.mark.parametrize(
     ("learned", "doubt"),
     [
-        pytest.param({}, Doubt.NO_SAMPLES, id="nothing is known"),
-        pytest.param({"app": Learned(1)}, Doubt.TOO_FEW_SAMPLES, id="hardly anything is"),
+        pytest.param({}, MissingRecommendation.NO_SAMPLES, id="nothing is known"),
+        pytest.param(
+            {"app": Learned(1)}, MissingRecommendation.TOO_FEW_SAMPLES, id="hardly anything is"
+        ),
     ],
 )
 def test_with_too_little_known_nothing_is_recommended(
-    learned: Mapping[str, Learned], doubt: Doubt
+    learned: Mapping[str, Learned], doubt: MissingRecommendation
 ) -> None:
-    surroundings = Surroundings(least_samples=2)
+    surroundings = SizeBounds(least_samples=2)
     (container,) = _size(_pod("a"), learned=learned, surroundings=surroundings).containers
 
     assert (container.recommended, container.doubt) == (None, doubt)
-    assert container.severity is Severity.UNKNOWN
+    assert container.severity is SizeSeverity.UNKNOWN
     assert container.wanted(Resource.CPU) == 1000
 
 
@@ -116,14 +118,14 @@ def test_a_container_that_is_switched_off_is_not_sized() -> None:
     autoscaler = an_autoscaler(a_recommendation(target=amounts(250)), policies=(policy,))
     (container,) = _size(_pod("a"), autoscaler=autoscaler, is_real=True).containers
 
-    assert (container.recommended, container.doubt) == (None, Doubt.SWITCHED_OFF)
+    assert (container.recommended, container.doubt) == (None, MissingRecommendation.SWITCHED_OFF)
 
 
 def test_limit_ranges_and_policies_are_honoured() -> None:
     item = LimitRangeItem(LimitRangeType.CONTAINER, min=amounts(300))
     policy = ContainerPolicy("*", min_allowed=amounts(memory=500 * MIB))
     autoscaler = an_autoscaler(a_recommendation(target=amounts(250, 256 * MIB)), policies=(policy,))
-    surroundings = Surroundings({"default": [item]})
+    surroundings = SizeBounds({"default": [item]})
     (container,) = _size(
         _pod("a"), autoscaler=autoscaler, is_real=True, surroundings=surroundings
     ).containers
@@ -133,7 +135,7 @@ def test_limit_ranges_and_policies_are_honoured() -> None:
 
 
 def test_the_resource_binds_of_which_a_pod_takes_the_larger_part() -> None:
-    surroundings = Surroundings(nodes={"one": _NODE}, rooms=NodeRooms([_NODE]))
+    surroundings = SizeBounds(nodes={"one": _NODE}, rooms=NodeRooms([_NODE]))
     sized = _size(_pod("a"), surroundings=surroundings)
     elsewhere = _size(_pod("a"))
 
@@ -144,7 +146,7 @@ def test_the_resource_binds_of_which_a_pod_takes_the_larger_part() -> None:
 
 def test_a_pod_never_outgrows_the_largest_node() -> None:
     small = Node("one", amounts(200, 8192 * MIB))
-    surroundings = Surroundings(nodes={"one": small}, rooms=NodeRooms([small]))
+    surroundings = SizeBounds(nodes={"one": small}, rooms=NodeRooms([small]))
     (container,) = _size(_pod("a", cpu=100), surroundings=surroundings).containers
 
     assert container.recommended is not None

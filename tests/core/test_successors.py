@@ -45,7 +45,7 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.admission_patch import size_pod, size_successor
 from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.container_resources import overlaid
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.sizing.startup_boost import annotation_name
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.successors import from_template, takes_more_than_it_gives, template_of
@@ -132,7 +132,7 @@ def test_an_owner_whose_template_is_not_known_keeps_no_pod_from_eviction() -> No
 def test_d19_a_known_template_tells_which_size_a_tight_quota_gives(
     template: int, expected: str
 ) -> None:
-    left = Quota("default", "team", {Claim(Side.REQUESTS, Resource.CPU): 100})
+    left = Quota("default", "team", {QuotaClaim(Side.REQUESTS, Resource.CPU): 100})
     snapshot = snapshot_of(
         sized(480, 100),
         an_autoscaler(UP),

@@ -12,7 +12,7 @@ from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramChec
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.checkpoint_extras import (
     MOST_CONTAINERS,
-    Remembered,
+    SavedContainer,
     Supplement,
     collect_supplements,
     restore_supplement,
@@ -259,7 +259,7 @@ def test_a_container_that_is_tracked_already_is_not_overwritten() -> None:
     stored = world.checkpoint(5)
     old = replace(supplement(world, 5).containers["web-0"].memory, last_cpu=0.0)
     world.usage.restore(*key, stored)
-    beside = Supplement(containers={"web-0": Remembered(old)})
+    beside = Supplement(containers={"web-0": SavedContainer(old)})
     restore_supplement(world.usage, key, beside, moment(5))
 
     assert world.usage.drain_expected() == []

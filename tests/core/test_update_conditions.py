@@ -21,10 +21,10 @@ from trimtab.core.guards.convergence import Expectation, Suspect
 from trimtab.core.model.autoscalers import AutoscalerName, Condition
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.recommendation import Recommendation
-from trimtab.core.recommendation.conditions import ConditionType, Findings, renew_conditions
+from trimtab.core.model.recommendation import PublishedRecommendation
+from trimtab.core.recommendation.conditions import ConditionInputs, ConditionType, renew_conditions
 from trimtab.core.updates.conditions import UpdateConditionType, has_news, update_conditions
-from trimtab.core.updates.failed_changes import Miss
+from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.core.updates.snapshot import Retry
 
 NAME = AutoscalerName("default", "web")
@@ -38,14 +38,14 @@ def held(reason: HoldReason, withheld: Evict | Resize | Unboost | None = None) -
     return Hold(a_pod(), NAME, reason, withheld=withheld)
 
 
-def a_miss(suspect: Suspect, failures: int) -> Miss:
+def a_miss(suspect: Suspect, failures: int) -> FailedChange:
     workload = WorkloadName("default", "Deployment", "web")
     expectation = Expectation(workload, NAME, "uid", {}, {}, NOW, None)
-    return Miss(Retry(failures), suspect, expectation, frozenset())
+    return FailedChange(Retry(failures), suspect, expectation, frozenset())
 
 
 def conditions_of(
-    outcomes: Sequence[Outcome] = (), miss: Miss | None = None, *before: Condition
+    outcomes: Sequence[Outcome] = (), miss: FailedChange | None = None, *before: Condition
 ) -> dict[str, Condition]:
     autoscaler = an_autoscaler(conditions=before)
     found = update_conditions(autoscaler, outcomes, miss, max_misses=3, now=NOW)
@@ -180,7 +180,7 @@ def test_renewing_conditions_again_changes_nothing(outcomes: list[Outcome]) -> N
 def test_the_recommender_and_the_updater_leave_each_other_s_conditions_alone() -> None:
     assert not set(UpdateConditionType) & set(ConditionType)
     ours = tuple(conditions_of([held(HoldReason.SURGE)]).values())
-    findings = Findings(Recommendation(), matches_pods=True)
+    findings = ConditionInputs(PublishedRecommendation(), matches_pods=True)
     renewed = renew_conditions(an_autoscaler(conditions=ours), findings, NOW)
 
     assert set(ours) <= set(renewed)

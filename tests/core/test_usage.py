@@ -19,7 +19,7 @@ from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Container
 from trimtab.core.usage.aggregates import AggregateKey
 from trimtab.core.usage.checkpoints import encode_histories
 from trimtab.core.usage.containers import PodName
-from trimtab.core.usage.samples import Intake
+from trimtab.core.usage.samples import SampleCounts
 
 LEADER = {"role": "leader"}
 FOLLOWER = {"role": "follower"}
@@ -99,7 +99,7 @@ def test_a_forgotten_pod_leaves_its_history_behind() -> None:
     world.cpu([500], [1])
     world.usage.forget(PodName("default", "web-0"))
 
-    assert world.cpu([500], [2]) == Intake(absurd=1)
+    assert world.cpu([500], [2]) == SampleCounts(absurd=1)
     assert world.history().total_samples_count == 1
     assert not world.usage.has_pods(world.autoscaler.identity)
 
@@ -111,9 +111,9 @@ def test_what_was_read_of_an_earlier_pod_of_the_same_name_counts_for_no_other() 
     world.usage.forget(name)
     world.usage.track(name, WEB, ["app"], moment(3), created_at=moment(2))
 
-    assert world.cpu([500], [1]) == Intake(outdated=1)
-    assert world.memory([500 * MIB], [1]) == Intake(outdated=1)
-    assert world.cpu([500], [3]) == Intake(accepted=1)
+    assert world.cpu([500], [1]) == SampleCounts(outdated=1)
+    assert world.memory([500 * MIB], [1]) == SampleCounts(outdated=1)
+    assert world.cpu([500], [3]) == SampleCounts(accepted=1)
     assert world.history().total_samples_count == 2
 
 
@@ -161,7 +161,7 @@ def test_a_change_of_labels_does_not_reopen_the_past() -> None:
     world.cpu([100], [10])
     world.pod("web-0", "app", labels=LEADER)
 
-    assert world.cpu([100, 100], [9, 10]) == Intake(outdated=2)
+    assert world.cpu([100, 100], [9, 10]) == SampleCounts(outdated=2)
 
 
 def test_s25a_a_peak_in_the_new_role_does_not_touch_the_old_one() -> None:

@@ -9,7 +9,7 @@ from trimtab.core.model.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.model.pods import Allocation, Pod, ResizeState, Wanted
+from trimtab.core.model.pods import Allocation, Pod, ResizeState, TargetResources
 from trimtab.core.sizing.container_resources import is_within, only_growing, wanted_by_autoscaler
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
 
@@ -95,7 +95,7 @@ def test_nothing_is_wanted_for_what_is_not_scaled(autoscaler: Autoscaler) -> Non
         pytest.param(Allocation(), {}, id="nothing is wanted"),
     ],
 )
-def test_only_what_grows_is_kept(wanted: Allocation, expected: Wanted) -> None:
+def test_only_what_grows_is_kept(wanted: Allocation, expected: TargetResources) -> None:
     pod = a_pod(a_container(requests=amounts(100, 2 * MIB), limits=amounts(200, 4 * MIB)))
 
     assert only_growing(pod, {"app": wanted, "gone": wanted}) == expected
@@ -122,7 +122,7 @@ def test_what_only_grows_gets_no_limit_where_there_was_none() -> None:
     ],
 )
 def test_what_the_spec_asks_for_counts_as_given_unless_the_kubelet_puts_it_off(
-    state: ResizeState | None, expected: Wanted
+    state: ResizeState | None, expected: TargetResources
 ) -> None:
     container = a_container(requests=amounts(500), status=Allocation(amounts(100)))
 

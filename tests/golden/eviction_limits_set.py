@@ -13,7 +13,7 @@ from trimtab.api.kinds.pods import decode_pod
 from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import Evict
 from trimtab.core.guards import disruption_budgets
-from trimtab.core.guards.disruption_budgets import DisruptionSettings, Standing
+from trimtab.core.guards.disruption_budgets import DisruptionSettings, GroupPermission
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hold_reasons import HoldReason
@@ -50,7 +50,7 @@ class Groups:
         self.groups = disruption_budgets.count_groups(self.pods.values(), self.configured)
         self.spent: Counter[WorkloadName | None] = Counter()
 
-    def standing(self, name: str) -> Standing | HoldReason:
+    def standing(self, name: str) -> GroupPermission | HoldReason:
         owner = disruption_budgets.owner_of(self.pods[name])
         group = None if owner is None else self.groups[owner]
         return disruption_budgets.standing(
@@ -62,7 +62,7 @@ class Groups:
         owner = disruption_budgets.owner_of(pod)
         if owner is None or isinstance(standing, HoldReason):
             return False
-        situation = resize_or_evict.Situation(
+        situation = resize_or_evict.PodSituation(
             pod=pod,
             # Ours evicts a pending pod only to shrink, so that is what all of them want.
             targets={each.name: dict.fromkeys(BOTH, 0) for each in pod.containers},

@@ -16,13 +16,13 @@ from trimtab.core.explain.recommendation import explain_containers
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import Autoscaler, scales
-from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.model.recommendation import PublishedRecommendation, RecommendationSettings
 from trimtab.core.recommendation.recommender import Publications
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.core.usage.checkpoints import encode_histories
 from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
-from trimtab.core.usage.samples import Intake, Samples
+from trimtab.core.usage.samples import SampleCounts, Samples
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 DAY_SECONDS = 24 * 60 * 60
@@ -55,7 +55,7 @@ def fill(usage: Usage, given: dict[str, Any], autoscaler: Autoscaler) -> None:
     usage.learn(autoscaler, convert_selector(wire, "selector"))
 
 
-def run_step(usage: Usage, step: dict[str, Any]) -> Intake:
+def run_step(usage: Usage, step: dict[str, Any]) -> SampleCounts:
     containers = usage.containers_of(PodName("default", step["pod"]))
     row = containers.get(step["container"], -1)
     if step["type"] == "oom":
@@ -64,7 +64,9 @@ def run_step(usage: Usage, step: dict[str, Any]) -> Intake:
     times = seconds(step["start"]) + step["stepSeconds"] * np.arange(step["count"])
     cpu, memory = step.get("cpuMillicores") or [], step.get("memoryBytes") or []
     now = float(times.max(initial=0.0))
-    total = usage.add_cpu(batch(row, np.resize(cpu, len(times)), times), now) if cpu else Intake()
+    total = (
+        usage.add_cpu(batch(row, np.resize(cpu, len(times)), times), now) if cpu else SampleCounts()
+    )
     if memory:
         values = np.resize(memory, len(times))
         for part in np.split(np.arange(len(times)), rises(usage, row, values, times)):
@@ -100,7 +102,9 @@ def seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def recommendation_differences(ours: Recommendation, theirs: dict[str, Any]) -> Iterator[str]:
+def recommendation_differences(
+    ours: PublishedRecommendation, theirs: dict[str, Any]
+) -> Iterator[str]:
     published = {one.container_name: one for one in ours.containers}
     expected = {one["containerName"]: one for one in theirs.get("containerRecommendations", [])}
     for name in sorted(published.keys() | expected.keys()):
@@ -121,7 +125,7 @@ def recommendation_differences(ours: Recommendation, theirs: dict[str, Any]) -> 
 
 
 def explanation_differences(
-    usage: Usage, autoscaler: Autoscaler, published: Recommendation
+    usage: Usage, autoscaler: Autoscaler, published: PublishedRecommendation
 ) -> Iterator[str]:
     """Where the steps that are shown to people do not lead to what is published."""
     workings = explain_containers(usage, autoscaler.identity, RecommendationSettings())

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from oracle import original
-from trimtab.backtest.autoscaler_policy import Autoscaled, original_settings
+from trimtab.backtest.autoscaler_policy import AutoscalerPolicy, original_settings
 from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, starting_requests
 from trimtab.backtest.demand import CPU, MEMORY, Demand, gather
-from trimtab.backtest.fleet import Fleet, Tally
-from trimtab.backtest.policies import Choice, Readings, Situation
+from trimtab.backtest.fleet import Fleet, FleetSums
+from trimtab.backtest.policies import Choice, PolicyReadings, PolicySituation
 from trimtab.backtest.replay import Replay
 from trimtab.backtest.scenarios import SCENARIOS, limits_of
 from trimtab.core.histogram.buckets import Floats, Ints
@@ -36,11 +36,11 @@ _DAYS: Final = (1, 2, 4)
 class _Witness:
     """The policy of the original for one workload, and all that it was shown."""
 
-    policy: Autoscaled
+    policy: AutoscalerPolicy
     steps: list[dict[str, object]] = field(default_factory=list)
     pods: int = 1
 
-    def observe(self, readings: Readings, /) -> None:
+    def observe(self, readings: PolicyReadings, /) -> None:
         self.policy.observe(readings)
         self.steps.append(
             {
@@ -55,7 +55,7 @@ class _Witness:
             }
         )
 
-    def learn_kills(self, killed: Situation, /) -> None:
+    def learn_kills(self, killed: PolicySituation, /) -> None:
         self.policy.learn_kills(killed)
         requested = int(killed.fleet.requests[MEMORY, 0])
         self.steps.append(
@@ -68,7 +68,7 @@ class _Witness:
             }
         )
 
-    def choose(self, situation: Situation, /) -> Choice:
+    def choose(self, situation: PolicySituation, /) -> Choice:
         choice = self.policy.choose(situation)
         self.pods += len(choice.workloads)
         return choice
@@ -88,9 +88,9 @@ def _moment(seconds: float) -> str:
 def _replay(demand: Demand) -> _Witness:
     scenario = SCENARIOS["under-strict"]
     requests = starting_requests(BUILT_IN["original"], demand, scenario)
-    witness = _Witness(Autoscaled(TEMPLATE, original_settings(), demand.starts))
+    witness = _Witness(AutoscalerPolicy(TEMPLATE, original_settings(), demand.starts))
     fleet = Fleet(requests, limits_of(requests, demand, scenario))
-    Replay(demand, fleet, witness, Tally(1)).run()
+    Replay(demand, fleet, witness, FleetSums(1)).run()
     return witness
 
 

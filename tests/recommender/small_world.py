@@ -20,7 +20,7 @@ from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
 from trimtab.api.usage.pod_metrics import UsageColumns
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
 from trimtab.cluster.watch.store import Writer, open_store
@@ -177,7 +177,7 @@ class SmallWorld:
         self.put_pod(Pod(namespace, name, **(usual | fields)))  # type: ignore[arg-type]
 
     def put_pod(self, pod: Pod) -> None:
-        self.pod_writer.put(Entry(ObjectName(pod.namespace, pod.name), pod))
+        self.pod_writer.put(StoredObject(ObjectName(pod.namespace, pod.name), pod))
 
     def pod(self, name: str, namespace: str = "default") -> Pod:
         found = self.pods.find(namespace, name)
@@ -212,7 +212,7 @@ class SmallWorld:
     def add_node(self, name: str, memory: int) -> None:
         """A node that has so much memory to give."""
         node = Node(name, {Resource.MEMORY: memory})
-        self.node_writer.put(Entry(ObjectName("", name), node))
+        self.node_writer.put(StoredObject(ObjectName("", name), node))
 
     def autoscale(self, name: str = "web", *, namespace: str = "default", **fields: object) -> None:
         """An autoscaler of the Deployment of its name, or something else that it says now."""
@@ -362,7 +362,7 @@ class SmallWorld:
         self._versions += 1
         decoded = decode_checkpoint(encode_checkpoint(checkpoint))
         kept = replace(decoded, resource_version=str(self._versions))
-        self.checkpoint_writer.put(Entry(ObjectName(kept.namespace, kept.name), kept))
+        self.checkpoint_writer.put(StoredObject(ObjectName(kept.namespace, kept.name), kept))
 
     def checkpoint(self, name: str = "web-app", namespace: str = "default") -> Checkpoint:
         found = self.checkpoints.find(namespace, name)
@@ -413,4 +413,4 @@ class SmallWorld:
         self._versions += 1
         stored = replace(autoscaler, resource_version=str(self._versions))
         name = ObjectName(autoscaler.namespace, autoscaler.name)
-        self.autoscaler_writer.put(Entry(name, stored))
+        self.autoscaler_writer.put(StoredObject(name, stored))

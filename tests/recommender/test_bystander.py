@@ -12,20 +12,22 @@ from virtual_time import LoopClock, run_virtually
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.report.virtual_autoscalers import Owned, group_pods
-from trimtab.recommender.dry_run import Bystander, HistoryProgress, Sight
+from trimtab.recommender.dry_run import Bystander, DryRunInputs, HistoryProgress
 from trimtab.recommender.settings import RecommenderSettings
 
 _SETTINGS = RecommenderSettings()
 
 
-def _sight(world: SmallWorld) -> Sight:
+def _sight(world: SmallWorld) -> DryRunInputs:
     pods = [
         Owned(pod, workload, "apps/v1")
         for pod in world.pods
         for workload in world.workloads.values()
         if workload.selector is not None and workload.selector.matches(pod.labels)
     ]
-    return Sight(group_pods(pods, []), world.owners, tuple(world.nodes), tuple(world.checkpoints))
+    return DryRunInputs(
+        group_pods(pods, []), world.owners, tuple(world.nodes), tuple(world.checkpoints)
+    )
 
 
 def _targets(bystander: Bystander) -> dict[str, Resources]:
@@ -82,7 +84,9 @@ async def test_what_is_published_stays_and_only_what_is_missing_is_added() -> No
     (workload,) = world.workloads.values()
     owned = [Owned(pod, workload, "apps/v1") for pod in world.pods]
     observed = [ObservedAutoscaler(world.autoscaler(), workload.selector)]
-    bystander = Bystander(Sight(group_pods(owned, observed), world.owners), _SETTINGS, world.clock)
+    bystander = Bystander(
+        DryRunInputs(group_pods(owned, observed), world.owners), _SETTINGS, world.clock
+    )
     await bystander.begin()
     bystander.take_in(await world.fetch())
     ((group, autoscaler, _),) = bystander.conclude()
@@ -106,7 +110,7 @@ async def test_checkpoints_tell_what_an_autoscaler_has_learned() -> None:
     (workload,) = world.workloads.values()
     owned = [Owned(pod, workload, "apps/v1") for pod in world.pods]
     groups = group_pods(owned, [ObservedAutoscaler(silent, workload.selector)])
-    sight = Sight(groups, world.owners, (), tuple(world.checkpoints))
+    sight = DryRunInputs(groups, world.owners, (), tuple(world.checkpoints))
     bystander = Bystander(sight, _SETTINGS, world.clock)
     await bystander.begin()
     ((_, _, learned),) = bystander.conclude()

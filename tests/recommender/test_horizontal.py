@@ -7,7 +7,7 @@ import pytest
 from makers import MIB, a_container, amounts, hours, minutes
 from recommender.small_world import Load, SmallWorld
 
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.core.model.autoscalers import TargetReference, UpdateMode
 from trimtab.core.model.hpa import Horizontal, HpaConflict
 from trimtab.core.model.pods import OwnerReference, WorkloadName
@@ -92,7 +92,7 @@ def a_world(**fields: object) -> SmallWorld:
     world = SmallWorld()
     world.deploy()
     world.autoscale(**fields)  # type: ignore[arg-type]
-    world.horizontal_writer.put(Entry(PLACE, SCALES_ON_CPU))
+    world.horizontal_writer.put(StoredObject(PLACE, SCALES_ON_CPU))
     return world
 
 

@@ -9,7 +9,7 @@ import pytest
 from makers import MIB, a_container, amounts
 from recommender.small_world import SmallWorld
 
-from trimtab.recommender.state import Knowledge
+from trimtab.recommender.state import RecommenderState
 
 TICK = timedelta(hours=1)
 TICKS_A_DAY = timedelta(days=1) // TICK
@@ -24,7 +24,7 @@ class Kept:
     memory_bytes: int
 
 
-def count_objects(knowledge: Knowledge) -> dict[str, int]:
+def count_objects(knowledge: RecommenderState) -> dict[str, int]:
     usage, pods, watch = knowledge.usage, knowledge.pods, knowledge.oom_watch
     return {
         "aggregates": len(usage.aggregates),

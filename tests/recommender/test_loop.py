@@ -6,7 +6,7 @@ from recommender.small_world import Load, SmallWorld
 
 from trimtab.core.model.resources import Resource
 from trimtab.recommender.controller import Recommender
-from trimtab.recommender.reports import Turnout
+from trimtab.recommender.reports import TickResult
 from trimtab.recommender.settings import RecommenderSettings
 
 
@@ -67,7 +67,7 @@ async def test_who_cannot_tell_of_a_tick_goes_on_with_the_next_one() -> None:
     world = a_world()
     told = []
 
-    def tell(turnout: Turnout) -> None:
+    def tell(turnout: TickResult) -> None:
         told.append(turnout)
         raise IndexError("told wrongly")
 

@@ -14,8 +14,8 @@ from trimtab.cli.runtime.http_server import format_metrics
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.pods import Allocation, ContainerKind
 from trimtab.recommender.controller import Recommender
-from trimtab.recommender.metrics import Meter, note_query
-from trimtab.recommender.reports import ResourceSource, Turnout
+from trimtab.recommender.metrics import RecommenderMeter, note_query
+from trimtab.recommender.reports import ResourceSource, TickResult
 
 TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
 
@@ -33,12 +33,12 @@ class Metered:
 
     world: SmallWorld
     recommender: Recommender
-    meter: Meter
+    meter: RecommenderMeter
     before: dict[str, float]
 
     async def tick(self) -> None:
         at = self.world.clock.now()
-        self.meter.note(Turnout(at, await self.recommender.tick()), self.recommender.knowledge)
+        self.meter.note(TickResult(at, await self.recommender.tick()), self.recommender.knowledge)
         self.world.wait(minutes(1))
 
     def grown(self, series: str) -> float:
@@ -50,7 +50,7 @@ def metered() -> Metered:
     world = SmallWorld()
     world.deploy(replicas=2)
     world.autoscale()
-    return Metered(world, world.recommender(), Meter(), read_all())
+    return Metered(world, world.recommender(), RecommenderMeter(), read_all())
 
 
 def objects(**labels: str) -> float:
@@ -181,7 +181,7 @@ async def test_a_first_recommendation_that_the_store_does_not_show_yet_is_timed_
 
 async def test_a_recommendation_from_before_a_restart_is_not_timed_again(metered: Metered) -> None:
     await metered.tick()
-    again = Metered(metered.world, metered.world.recommender(), Meter(), read_all())
+    again = Metered(metered.world, metered.world.recommender(), RecommenderMeter(), read_all())
     await again.tick()
 
     assert again.grown("vpa_recommender_recommendation_latency_seconds_count") == 0
@@ -198,7 +198,7 @@ async def test_what_is_known_and_written_is_counted(metered: Metered) -> None:
 async def test_a_tick_that_saw_nothing_or_failed_is_not_timed(metered: Metered) -> None:
     metered.world.is_listed = False
     await metered.tick()
-    failed = Turnout(metered.world.clock.now(), failure=ValueError("odd"))
+    failed = TickResult(metered.world.clock.now(), failure=ValueError("odd"))
     metered.meter.note(failed, metered.recommender.knowledge)
 
     assert metered.grown(TICKS) == 0

@@ -8,13 +8,13 @@ from structlog.typing import EventDict
 
 from trimtab.recommender import logs
 from trimtab.recommender.controller import Recommender
-from trimtab.recommender.reports import Turnout
+from trimtab.recommender.reports import TickResult
 
 
 async def tell_of_tick(world: SmallWorld, recommender: Recommender) -> list[EventDict]:
     with structlog.testing.capture_logs() as told:
         at = world.clock.now()
-        logs.tell(Turnout(at, await recommender.tick()), recommender.knowledge)
+        logs.tell(TickResult(at, await recommender.tick()), recommender.knowledge)
     world.wait(minutes(1))
     return list(told)
 

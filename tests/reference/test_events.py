@@ -18,11 +18,11 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Post, RolePlan, Standing
 from trimtab.roles import reports as role_news
-from trimtab.roles.logs import Narrator
+from trimtab.roles.logs import RoleLogger
 from trimtab.updater.actions import ActResult
-from trimtab.updater.logs import narrate
-from trimtab.updater.queue import Task
-from trimtab.updater.reports import Acted, Held
+from trimtab.updater.logs import log_report
+from trimtab.updater.queue import Action
+from trimtab.updater.reports import Acted, HeldWhileActing
 
 ROOT = Path(__file__).parents[2]
 LOGS = (
@@ -84,7 +84,7 @@ def told_by(path: Path) -> Iterator[tuple[str, set[str]]]:
         if not isinstance(call, ast.Call) or not is_telling(call.func, path.stem):
             continue
         keys = {each.arg for each in call.keywords if each.arg} - NO_KEYS
-        for given in call.args[: 2 if ast.unparse(call.func) == "News" else 1]:
+        for given in call.args[: 2 if ast.unparse(call.func) == "ObstacleReport" else 1]:
             text = constants.get(given.id) if isinstance(given, ast.Name) else given
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
                 yield text.value, keys
@@ -94,7 +94,7 @@ def is_telling(function: ast.expr, module: str) -> bool:
     if isinstance(function, ast.Attribute):
         owner = ast.unparse(function.value)
         return function.attr in LEVELS and owner.endswith(("_logger", "teller"))
-    names = {"tell", "log", *(("News",) if module == "health" else ())}
+    names = {"tell", "log", *(("ObstacleReport",) if module == "health" else ())}
     return isinstance(function, ast.Name) and function.id in names
 
 
@@ -113,7 +113,7 @@ def test_the_page_names_every_key_of_an_event(event: str) -> None:
 
 def keys_told_of_act(act: Act, result: ActResult) -> dict[str, set[str]]:
     with capture_logs() as said:
-        narrate(Acted(NOW, Task(act, None, None, frozenset()), result, None), [act])
+        log_report(Acted(NOW, Action(act, None, None, frozenset()), result, None), [act])
     return {one["event"]: one.keys() - ALWAYS for one in said}
 
 
@@ -132,7 +132,7 @@ def test_what_is_told_of_an_act_has_the_keys_of_the_page(act: Act, result: ActRe
 def test_what_is_told_of_a_hold_has_the_keys_of_the_page() -> None:
     hold = Hold(POD, WEB, HoldReason.PAUSED, withheld=EVICT)
     with capture_logs() as said:
-        narrate(Held(NOW, [hold]), [hold])
+        log_report(HeldWhileActing(NOW, [hold]), [hold])
 
     assert [one.keys() - ALWAYS for one in said] == [documented()["pod held"]]
 
@@ -140,15 +140,15 @@ def test_what_is_told_of_a_hold_has_the_keys_of_the_page() -> None:
 @pytest.mark.parametrize(
     "news",
     [
-        pytest.param(role_news.Planned([PLAN]), id="how it stands"),
-        pytest.param(role_news.Changed(PLAN, POD, role_news.Change.GIVE), id="a change"),
-        pytest.param(role_news.Failed(PLAN, ValueError("no")), id="a failure"),
+        pytest.param(role_news.RolesPlanned([PLAN]), id="how it stands"),
+        pytest.param(role_news.Changed(PLAN, POD, role_news.RoleChange.GIVE), id="a change"),
+        pytest.param(role_news.RoleChangeFailed(PLAN, ValueError("no")), id="a failure"),
         pytest.param(role_news.Outdated(PLAN), id="an old view"),
     ],
 )
 def test_what_is_told_of_a_role_has_the_keys_of_the_page(news: role_news.News) -> None:
     with capture_logs() as said:
-        Narrator().tell(news)
+        RoleLogger().tell(news)
 
     assert [one.keys() - ALWAYS for one in said] == [documented()[said[0]["event"]]]
 

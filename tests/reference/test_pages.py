@@ -77,7 +77,7 @@ def test_the_crds_are_applied_in_the_same_way_wherever_somebody_is_advised_to() 
     advice = "trimtab crds | kubectl apply --server-side "
     advised = {path.name for path, text in texts.items() if advice in text}
 
-    assert advised >= {"README.md", "run.md", "commands.py", "cluster_problems.py", "NOTES.txt"}
+    assert advised >= {"README.md", "run.md", "app.py", "cluster_problems.py", "NOTES.txt"}
     assert [
         path.name
         for path, text in texts.items()

@@ -13,7 +13,7 @@ from virtual_time import StillClock
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.status_errors import Status
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Store, SummedStore
 from trimtab.cluster.watch.store import Writer, open_store
@@ -64,7 +64,7 @@ class SmallCluster:
         usual = {"holder": holder, "duration": timedelta(seconds=15), "renewed_at": self._now()}
         self.lease = Lease("default", LEASE, **(usual | fields))  # type: ignore[arg-type]
         if is_seen:
-            self._lease_writer.put(Entry(ObjectName("default", LEASE), self.lease))
+            self._lease_writer.put(StoredObject(ObjectName("default", LEASE), self.lease))
 
     def spoil_lease(self, unreadable: Unreadable) -> None:
         """Let the lease be one that nobody can read."""
@@ -114,7 +114,7 @@ class SmallCluster:
     def _put(self, pod: Pod, *, is_seen: bool) -> None:
         self.truth[pod.name] = pod
         if is_seen:
-            self._pod_writer.put(Entry(ObjectName(pod.namespace, pod.name), pod))
+            self._pod_writer.put(StoredObject(ObjectName(pod.namespace, pod.name), pod))
 
     def _now(self) -> object:
         return self.clock.now()

@@ -13,7 +13,14 @@ from trimtab.cluster.errors import ConflictError, ForbiddenError
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Standing
 from trimtab.roles.controller import RoleKeeper
-from trimtab.roles.reports import Blind, Broken, Failed, News, Outdated, Planned
+from trimtab.roles.reports import (
+    Broken,
+    News,
+    Outdated,
+    RoleChangeFailed,
+    RolesPlanned,
+    RoleViewNotReady,
+)
 from trimtab.roles.settings import RolesSettings
 
 SECOND = timedelta(seconds=1)
@@ -189,7 +196,7 @@ async def test_who_does_not_see_the_cluster_does_nothing(age: timedelta | None) 
     await scene.tick()
 
     assert scene.cluster.patched == []
-    assert scene.news == [Blind()]
+    assert scene.news == [RoleViewNotReady()]
 
 
 async def test_a_lease_that_nobody_can_read_changes_nothing() -> None:
@@ -223,7 +230,7 @@ async def test_a_label_that_cannot_be_taken_is_given_to_nobody_else() -> None:
     await scene.tick()
 
     assert refused == ["db-0"]
-    assert scene.told(Failed) == 1
+    assert scene.told(RoleChangeFailed) == 1
     assert scene.cluster.leaders() == ["db-1"]
 
 
@@ -255,5 +262,5 @@ async def test_a_tick_that_fails_does_not_end_the_keeper() -> None:
     scene.cluster.known = known
     await scene.keeper._guard()
 
-    assert [type(each) for each in scene.news[:2]] == [Broken, Planned]
+    assert [type(each) for each in scene.news[:2]] == [Broken, RolesPlanned]
     assert scene.cluster.leaders() == ["db-0"]

@@ -11,17 +11,17 @@ from structlog.testing import capture_logs
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Post, RolePlan, Standing
 from trimtab.roles import metrics
-from trimtab.roles.logs import Narrator
+from trimtab.roles.logs import RoleLogger
 from trimtab.roles.pages import show_roles
 from trimtab.roles.reports import (
-    Blind,
     Broken,
-    Change,
     Changed,
-    Failed,
     News,
     Outdated,
-    Planned,
+    RoleChange,
+    RoleChangeFailed,
+    RolesPlanned,
+    RoleViewNotReady,
     tell_nobody,
 )
 
@@ -33,7 +33,7 @@ ABOUT = {"workload": "default/StatefulSet/db", "lease": "db-leader"}
 
 
 def logged(*news: News) -> list[Any]:
-    narrator = Narrator()
+    narrator = RoleLogger()
     with capture_logs() as said:
         for each in news:
             narrator.tell(each)
@@ -43,8 +43,8 @@ def logged(*news: News) -> list[Any]:
 @pytest.mark.parametrize(
     ("news", "event"),
     [
-        pytest.param(Changed(PLAN, HOLDER, Change.GIVE), "role changed", id="a change"),
-        pytest.param(Failed(PLAN, ValueError("no")), "role not changed", id="a failure"),
+        pytest.param(Changed(PLAN, HOLDER, RoleChange.GIVE), "role changed", id="a change"),
+        pytest.param(RoleChangeFailed(PLAN, ValueError("no")), "role not changed", id="a failure"),
         pytest.param(Outdated(PLAN), "lease not as seen", id="an old view"),
     ],
 )
@@ -56,7 +56,7 @@ def test_each_event_says_which_workload_and_lease_it_is_about(news: News, event:
 
 
 def test_how_a_workload_stands_is_told_only_when_it_is_new() -> None:
-    said = logged(Planned([PLAN]), Planned([PLAN]), Planned([VACANT]))
+    said = logged(RolesPlanned([PLAN]), RolesPlanned([PLAN]), RolesPlanned([VACANT]))
 
     assert [each["standing"] for each in said] == ["Held", "Expired"]
     assert [each["holder"] for each in said] == ["db-1", None]
@@ -65,18 +65,18 @@ def test_how_a_workload_stands_is_told_only_when_it_is_new() -> None:
 def test_another_holder_is_news_although_the_role_is_still_held() -> None:
     other = RolePlan(POST, Standing.HELD, FORMER)
 
-    assert [each["holder"] for each in logged(Planned([PLAN]), Planned([other]))] == [
+    assert [each["holder"] for each in logged(RolesPlanned([PLAN]), RolesPlanned([other]))] == [
         "db-1",
         "db-0",
     ]
 
 
 def test_a_blind_tick_is_told_and_a_broken_one_was_told_by_the_loop() -> None:
-    assert len(logged(Blind(), Broken(ValueError()))) == 1
+    assert len(logged(RoleViewNotReady(), Broken(ValueError()))) == 1
 
 
 def test_news_may_be_for_nobody() -> None:
-    tell_nobody(Blind())
+    tell_nobody(RoleViewNotReady())
 
 
 def value(name: str, **labels: str) -> float:
@@ -84,9 +84,9 @@ def value(name: str, **labels: str) -> float:
 
 
 def test_workloads_are_counted_by_how_they_stand() -> None:
-    metrics.note(Planned([PLAN, VACANT, VACANT]))
+    metrics.note(RolesPlanned([PLAN, VACANT, VACANT]))
     before = value("vpa_roles_workloads", standing="Expired")
-    metrics.note(Planned([PLAN]))
+    metrics.note(RolesPlanned([PLAN]))
 
     assert before == 2
     assert value("vpa_roles_workloads", standing="Expired") == 0
@@ -97,16 +97,19 @@ def test_workloads_are_counted_by_how_they_stand() -> None:
     ("news", "name", "labels"),
     [
         pytest.param(
-            Changed(PLAN, HOLDER, Change.TAKE),
+            Changed(PLAN, HOLDER, RoleChange.TAKE),
             "vpa_roles_changes_total",
             {"change": "Take"},
             id="a role that was taken",
         ),
         pytest.param(
-            Failed(PLAN, ValueError()), "vpa_roles_failed_changes_total", {}, id="a failure"
+            RoleChangeFailed(PLAN, ValueError()),
+            "vpa_roles_failed_changes_total",
+            {},
+            id="a failure",
         ),
         pytest.param(Outdated(PLAN), "vpa_roles_outdated_plans_total", {}, id="an old view"),
-        pytest.param(Blind(), "vpa_roles_blind_ticks_total", {}, id="a blind tick"),
+        pytest.param(RoleViewNotReady(), "vpa_roles_blind_ticks_total", {}, id="a blind tick"),
         pytest.param(Broken(ValueError()), "vpa_roles_failed_ticks_total", {}, id="a broken one"),
     ],
 )

@@ -26,7 +26,7 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.simulation.components import REAL
 from trimtab.simulation.faults.kinds import Fault, FaultKind
-from trimtab.simulation.run import Report, run_scenario
+from trimtab.simulation.run import RunReport, run_scenario
 from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.world.loads import Load, Wave, constant, leaking
 from trimtab.simulation.world.objects import (
@@ -53,7 +53,7 @@ class Incident:
     faults: tuple[Fault, ...] = ()
 
 
-def play(incident: Incident) -> Report:
+def play(incident: Incident) -> RunReport:
     """The report of an incident."""
     return run_virtually(run_scenario(incident.scenario, incident.faults, REAL))
 

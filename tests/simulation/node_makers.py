@@ -18,7 +18,7 @@ from trimtab.core.model.pods import (
     PodPhase,
 )
 from trimtab.core.model.resources import BOTH, Resources
-from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.writes import Serving
 from trimtab.simulation.nodes.kubelet import Kubelet, KubeletSettings
 from trimtab.simulation.nodes.metrics_server import Metrics
@@ -147,7 +147,7 @@ class Stage:
 
     async def usage(self, actor: str = "recommender") -> dict[tuple[str, str], tuple[int, int]]:
         """What a component hears that each container of each pod uses."""
-        told = await self.metrics.source(Line(actor, Random(1))).fetch()
+        told = await self.metrics.source(SimulatedConnection(actor, Random(1))).fetch()
         amounts_used = zip(told.cpu_millicores, told.memory_bytes, strict=True)
         return dict(zip(zip(told.pods, told.containers, strict=True), amounts_used, strict=True))
 

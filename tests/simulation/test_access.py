@@ -17,7 +17,11 @@ from trimtab.core.model.autoscalers import Condition
 from trimtab.core.model.json_patch import Add
 from trimtab.core.model.pods import WorkloadName
 from trimtab.simulation.api_server import requests
-from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.connection import (
+    ConnectionTrouble,
+    Disturbance,
+    SimulatedConnection,
+)
 from trimtab.simulation.api_server.port import SimulatedCluster
 from trimtab.simulation.api_server.requests import WRITES, Act
 from trimtab.simulation.world.facts import (
@@ -45,7 +49,7 @@ Doing = Callable[["Seat"], Awaitable[object]]
 class Seat:
     """Somebody who sees a stage with a pod, an autoscaler and a checkpoint, and acts on it."""
 
-    def __init__(self, stage: Stage, line: Line, cluster: SimulatedCluster) -> None:
+    def __init__(self, stage: Stage, line: SimulatedConnection, cluster: SimulatedCluster) -> None:
         self.stage, self.line, self.cluster = stage, line, cluster
         self.facts: list[Fact] = []
         stage.world.subscribe(self.facts.append)
@@ -59,7 +63,7 @@ def take_seat(do: Callable[[Seat], Awaitable[None]]) -> list[Fact]:
 
     async def run() -> list[Fact]:
         stage = Stage()
-        line = Line("updater", stage.world.random)
+        line = SimulatedConnection("updater", stage.world.random)
         cluster = SimulatedCluster(stage.world, stage.serving, line, clock=VirtualClock())
         seat = Seat(stage, line, cluster)
         await cluster.synced()
@@ -101,7 +105,9 @@ def test_each_act_is_one_fact_in_the_name_of_whoever_did_it(fact: type[Fact], ac
 def test_an_act_whose_answer_is_lost_has_happened_all_the_same(
     fact: type[Fact], act: Doing
 ) -> None:
-    lost = Trouble(1.0, lambda request: UnreachableError(request, "lost"), after_effect=True)
+    lost = ConnectionTrouble(
+        1.0, lambda request: UnreachableError(request, "lost"), after_effect=True
+    )
 
     async def do(seat: Seat) -> None:
         seat.line.disturbances.append(Disturbance(trouble=lost))
@@ -118,7 +124,9 @@ def test_an_act_whose_answer_is_lost_has_happened_all_the_same(
 @pytest.mark.parametrize(
     "disturbance",
     [
-        pytest.param(Disturbance(trouble=Trouble(1.0, requests.conflict, WRITES)), id="refused"),
+        pytest.param(
+            Disturbance(trouble=ConnectionTrouble(1.0, requests.conflict, WRITES)), id="refused"
+        ),
         pytest.param(Disturbance(is_cut=True), id="cut off"),
         pytest.param(Disturbance(is_silent=True), id="silence"),
     ],

@@ -15,7 +15,7 @@ from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.simulation.faults.injection import break_now
 from trimtab.simulation.faults.kinds import OF_COMPONENTS, Fault, FaultKind
 from trimtab.simulation.nodes.kubelet import KubeletSettings
-from trimtab.simulation.processes import Surroundings
+from trimtab.simulation.processes import ProcessSurroundings
 from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.facts import Fact, FaultBegan, FaultEnded, PodCreated, ProcessCrashed
@@ -39,7 +39,7 @@ SCENARIO = Scenario(
 )
 
 
-async def look_around(surroundings: Surroundings) -> None:
+async def look_around(surroundings: ProcessSurroundings) -> None:
     """A component that does nothing but ask for things, all the time."""
     while True:
         with suppress(ClusterError):
@@ -179,7 +179,7 @@ def test_a_component_restarts_with_its_gate_off_and_with_its_gate_on() -> None:
         seen: list[bool] = []
         async with Simulation(random=Random(1)) as simulation:
 
-            async def look_at_gates(surroundings: Surroundings) -> None:
+            async def look_at_gates(surroundings: ProcessSurroundings) -> None:
                 seen.append(simulation.gates_of("updater").cpu_startup_boost)
                 await look_around(surroundings)
 

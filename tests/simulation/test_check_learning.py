@@ -33,13 +33,13 @@ from trimtab.core.histogram.oom_floors import OomLevel
 from trimtab.core.model.autoscalers import ContainerPolicy, ContainerRecommendation
 from trimtab.core.model.resources import Resources
 from trimtab.core.usage.aggregates import CPU_WEIGHT
-from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
 from trimtab.simulation.checks.base import Checker
 from trimtab.simulation.checks.counting import KillsCountedOnce, SamplesCountedOnce
 from trimtab.simulation.checks.histories import Histories, KeptCheckpoints, SteadyRestarts
 from trimtab.simulation.checks.recommendations import SoundRecommendations
-from trimtab.simulation.processes import Surroundings
+from trimtab.simulation.processes import ProcessSurroundings
 from trimtab.simulation.world.facts import ContainerKilled, PodPressedOut, UsageTold
 from trimtab.simulation.world.virtual_time import START
 
@@ -307,7 +307,7 @@ def said_after_lost_readings(*, is_told: bool) -> Scene:
                 usage = reading(at, pod=pod.name)
                 stage.tell(UsageTold(stage.world.now(), "recommender", usage))
 
-        async def recommend(surroundings: Surroundings) -> None:
+        async def recommend(surroundings: ProcessSurroundings) -> None:
             await surroundings.clock.sleep(timedelta(seconds=1))
             if is_told:
                 tell(first + DAY / 2)
@@ -503,12 +503,12 @@ SINS = [
         SteadyRestarts,
         said_after_a_start(
             a_recommendation(target=amounts(240, 130 * MIB)),
-            supplement=Supplement(containers={"web-1-0": Remembered(OPEN_WINDOW)}),
+            supplement=Supplement(containers={"web-1-0": SavedContainer(OPEN_WINDOW)}),
         ),
         said_after_a_start(
             a_recommendation(target=amounts(240, 130 * MIB)),
             supplement=Supplement(
-                containers={"web-1-0": Remembered(replace(OPEN_WINDOW, is_saved=True))}
+                containers={"web-1-0": SavedContainer(replace(OPEN_WINDOW, is_saved=True))}
             ),
         ),
         id="memory falls below the peak of a window that was open",

@@ -8,7 +8,7 @@ from makers import MIB, hours, minutes
 from simulation.plain_demand import Luck, plain_demand
 
 from trimtab.core.model.resources import BOTH
-from trimtab.simulation.load.demand import Demand
+from trimtab.simulation.load.demand import ContainerDemand
 from trimtab.simulation.world import loads
 from trimtab.simulation.world.loads import Bursts, Load, Trace, Wave
 from trimtab.simulation.world.virtual_time import START
@@ -36,11 +36,11 @@ load = st.builds(
 )
 
 
-def a_demand(seed: int = 1) -> Demand:
-    return Demand(np.random.Generator(np.random.PCG64(seed)))
+def a_demand(seed: int = 1) -> ContainerDemand:
+    return ContainerDemand(np.random.Generator(np.random.PCG64(seed)))
 
 
-def look(demand: Demand, row: int, now: datetime) -> tuple[float, float]:
+def look(demand: ContainerDemand, row: int, now: datetime) -> tuple[float, float]:
     cpu, memory = demand.evaluate(now)
     return float(cpu[row]), float(memory[row])
 

@@ -9,8 +9,8 @@ import pytest
 
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.simulation.demo.demo import HAND_OVERS, open_demo
-from trimtab.simulation.demo.news import Kind, News
-from trimtab.simulation.demo.picture import Picture, Row
+from trimtab.simulation.demo.news import DemoEvent, DemoEventKind
+from trimtab.simulation.demo.picture import DemoRow, Picture
 from trimtab.simulation.demo.workloads import parts
 
 STEP = timedelta(minutes=10)
@@ -19,11 +19,11 @@ SPAN = HAND_OVERS + timedelta(minutes=10)
 
 class Shown(NamedTuple):
     last: Picture
-    news: Sequence[News]
+    news: Sequence[DemoEvent]
 
 
 def run_demo(span: timedelta, *, step: timedelta = STEP, seed: int = 1) -> Shown:
-    news: list[News] = []
+    news: list[DemoEvent] = []
     with open_demo(seed) as demo:
         picture = demo.advance(timedelta())
         while picture.elapsed < span:
@@ -37,35 +37,35 @@ def shown() -> Shown:
     return run_demo(SPAN)
 
 
-def of_kind(shown: Shown, kind: Kind, title: str) -> list[News]:
+def of_kind(shown: Shown, kind: DemoEventKind, title: str) -> list[DemoEvent]:
     return [news for news in shown.news if (news.kind, news.title) == (kind, title)]
 
 
-def row(picture: Picture, title: str) -> Row:
+def row(picture: Picture, title: str) -> DemoRow:
     return next(row for row in picture.rows if row.title == title)
 
 
 def test_every_workload_gets_a_recommendation_and_something_to_show(shown: Shown) -> None:
     titles = {part.title for part in parts()}
-    learned = {news.title for news in shown.news if news.kind is Kind.LEARNED}
+    learned = {news.title for news in shown.news if news.kind is DemoEventKind.LEARNED}
 
     assert learned == titles
     assert all(row.gauges[Resource.MEMORY].target for row in shown.last.rows)
 
 
 def test_the_leaking_cache_is_killed_and_then_grows_without_a_restart(shown: Shown) -> None:
-    first_kill = of_kind(shown, Kind.KILLED, "cache")[0]
-    growth = of_kind(shown, Kind.RESIZED, "cache")[0]
+    first_kill = of_kind(shown, DemoEventKind.KILLED, "cache")[0]
+    growth = of_kind(shown, DemoEventKind.RESIZED, "cache")[0]
 
     assert first_kill.at < growth.at
     assert growth.after[Resource.MEMORY] > growth.before[Resource.MEMORY]
-    assert not of_kind(shown, Kind.EVICTED, "cache")
+    assert not of_kind(shown, DemoEventKind.EVICTED, "cache")
 
 
 def test_the_jvm_starts_with_a_boost_that_ends_when_it_is_ready(shown: Shown) -> None:
-    evicted = of_kind(shown, Kind.EVICTED, "orders")
-    boosted = of_kind(shown, Kind.BOOSTED, "orders")
-    ended = of_kind(shown, Kind.UNBOOSTED, "orders")
+    evicted = of_kind(shown, DemoEventKind.EVICTED, "orders")
+    boosted = of_kind(shown, DemoEventKind.BOOSTED, "orders")
+    ended = of_kind(shown, DemoEventKind.UNBOOSTED, "orders")
 
     assert len(evicted) == len(boosted) == len(ended) == 2
     assert boosted[0].at < ended[0].at
@@ -73,8 +73,8 @@ def test_the_jvm_starts_with_a_boost_that_ends_when_it_is_ready(shown: Shown) ->
 
 
 def test_who_takes_over_gets_the_size_of_a_leader_within_a_minute(shown: Shown) -> None:
-    _, hand_over = of_kind(shown, Kind.TOOK_OVER, "db leader")
-    resized = of_kind(shown, Kind.RESIZED, "db leader")[0]
+    _, hand_over = of_kind(shown, DemoEventKind.TOOK_OVER, "db leader")
+    resized = of_kind(shown, DemoEventKind.RESIZED, "db leader")[0]
 
     assert resized.pod == hand_over.pod
     assert resized.at - hand_over.at < timedelta(minutes=1)
@@ -82,11 +82,11 @@ def test_who_takes_over_gets_the_size_of_a_leader_within_a_minute(shown: Shown) 
 
 
 def test_the_batch_job_is_never_interrupted_but_starts_smaller(shown: Shown) -> None:
-    sized = of_kind(shown, Kind.SIZED, "report")
+    sized = of_kind(shown, DemoEventKind.SIZED, "report")
 
     assert sized[0].after[Resource.CPU] < sized[0].before[Resource.CPU] / 5
-    assert not of_kind(shown, Kind.EVICTED, "report")
-    assert not of_kind(shown, Kind.RESIZED, "report")
+    assert not of_kind(shown, DemoEventKind.EVICTED, "report")
+    assert not of_kind(shown, DemoEventKind.RESIZED, "report")
 
 
 def test_what_is_saved_is_what_was_asked_for_less_what_is_requested(shown: Shown) -> None:
@@ -107,12 +107,12 @@ def test_what_is_saved_is_what_was_asked_for_less_what_is_requested(shown: Shown
 
 def test_what_is_counted_is_what_was_told_and_jobs_that_come_again(shown: Shown) -> None:
     counts = dict(shown.last.counts)
-    sized_again = counts[Kind.SIZED] - len(of_kind(shown, Kind.SIZED, "report"))
-    counts[Kind.SIZED] -= sized_again
+    sized_again = counts[DemoEventKind.SIZED] - len(of_kind(shown, DemoEventKind.SIZED, "report"))
+    counts[DemoEventKind.SIZED] -= sized_again
 
     # Of eight jobs in four hours the first one came before anything was known.
     assert sized_again == 6
-    assert counts == {kind: sum(news.kind is kind for news in shown.news) for kind in Kind}
+    assert counts == {kind: sum(news.kind is kind for news in shown.news) for kind in DemoEventKind}
 
 
 def test_the_same_seed_shows_the_same_however_it_is_sliced() -> None:

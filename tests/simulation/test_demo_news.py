@@ -16,7 +16,7 @@ from makers import (
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.startup_boost import annotation_name
-from trimtab.simulation.demo.news import Kind, News, Newsroom, gather
+from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, Newsroom, gather
 from trimtab.simulation.demo.workloads import parts
 from trimtab.simulation.world.facts import (
     ContainerKilled,
@@ -42,7 +42,7 @@ def a_status(*, was_known: bool) -> StatusPublished:
     return StatusPublished(NOW, "recommender", known if was_known else unknown, known)
 
 
-def told(*facts: Fact) -> list[Kind]:
+def told(*facts: Fact) -> list[DemoEventKind]:
     newsroom = Newsroom(parts())
     for fact in facts:
         newsroom.listen(fact)
@@ -54,7 +54,7 @@ def told(*facts: Fact) -> list[Kind]:
     [
         pytest.param(
             PodCreated(NOW, sized(LARGE), sized(SMALL), (), webhook_answered=True),
-            [Kind.SIZED],
+            [DemoEventKind.SIZED],
             id="admission gives a new pod another size",
         ),
         pytest.param(
@@ -66,12 +66,12 @@ def told(*facts: Fact) -> list[Kind]:
             PodCreated(
                 NOW, sized(SMALL), sized(LARGE, annotations=BOOSTED), (), webhook_answered=True
             ),
-            [Kind.BOOSTED],
+            [DemoEventKind.BOOSTED],
             id="a pod starts with a boost",
         ),
         pytest.param(
             PodResized(NOW, "updater", sized(LARGE), sized(SMALL)),
-            [Kind.RESIZED],
+            [DemoEventKind.RESIZED],
             id="a running pod gets another size",
         ),
         pytest.param(
@@ -81,22 +81,26 @@ def told(*facts: Fact) -> list[Kind]:
         ),
         pytest.param(
             PodResized(NOW, "updater", sized(LARGE, annotations=BOOSTED), sized(SMALL)),
-            [Kind.UNBOOSTED],
+            [DemoEventKind.UNBOOSTED],
             id="a boost ends",
         ),
-        pytest.param(PodEvicted(NOW, "updater", sized(LARGE)), [Kind.EVICTED], id="an eviction"),
+        pytest.param(
+            PodEvicted(NOW, "updater", sized(LARGE)), [DemoEventKind.EVICTED], id="an eviction"
+        ),
         pytest.param(
             ContainerKilled(NOW, sized(LARGE), "app", 3 * MIB, 2 * MIB),
-            [Kind.KILLED],
+            [DemoEventKind.KILLED],
             id="an OOM kill",
         ),
-        pytest.param(a_status(was_known=False), [Kind.LEARNED], id="a first recommendation"),
+        pytest.param(
+            a_status(was_known=False), [DemoEventKind.LEARNED], id="a first recommendation"
+        ),
         pytest.param(a_status(was_known=True), [], id="a later recommendation"),
         pytest.param(PodGone(NOW, sized(LARGE)), [], id="what follows from something told"),
     ],
 )
 def test_facts_that_people_care_about_are_news_and_others_are_not(
-    fact: Fact, kinds: list[Kind]
+    fact: Fact, kinds: list[DemoEventKind]
 ) -> None:
     assert told(fact) == kinds
 
@@ -107,7 +111,7 @@ def test_a_job_that_starts_with_the_same_size_again_is_counted_but_no_news() -> 
         newsroom.listen(PodCreated(NOW, sized(LARGE), sized(SMALL), (), webhook_answered=True))
 
     assert len(newsroom.take()) == 1
-    assert newsroom.counts()[Kind.SIZED] == 3
+    assert newsroom.counts()[DemoEventKind.SIZED] == 3
 
 
 def test_news_are_told_once_and_counted_for_ever() -> None:
@@ -117,17 +121,17 @@ def test_news_are_told_once_and_counted_for_ever() -> None:
 
     assert len(first) == 1
     assert second == ()
-    assert newsroom.counts()[Kind.EVICTED] == 1
+    assert newsroom.counts()[DemoEventKind.EVICTED] == 1
 
 
 def test_what_happens_again_in_a_row_is_one_piece_of_news_from_first_to_last() -> None:
     later = NOW + timedelta(minutes=5)
-    first = News(NOW, "cache", Kind.RESIZED, amounts(1, 10), amounts(1, 20))
-    second = News(later, "cache", Kind.RESIZED, amounts(1, 20), amounts(1, 30))
-    other = News(later, "web", Kind.RESIZED, amounts(1, 20), amounts(1, 30))
+    first = DemoEvent(NOW, "cache", DemoEventKind.RESIZED, amounts(1, 10), amounts(1, 20))
+    second = DemoEvent(later, "cache", DemoEventKind.RESIZED, amounts(1, 20), amounts(1, 30))
+    other = DemoEvent(later, "web", DemoEventKind.RESIZED, amounts(1, 20), amounts(1, 30))
 
     assert gather([first, second, other, first]) == [
-        News(later, "cache", Kind.RESIZED, amounts(1, 10), amounts(1, 30), times=2),
+        DemoEvent(later, "cache", DemoEventKind.RESIZED, amounts(1, 10), amounts(1, 30), times=2),
         other,
         first,
     ]
@@ -135,7 +139,7 @@ def test_what_happens_again_in_a_row_is_one_piece_of_news_from_first_to_last() -
 
 def test_news_can_be_gathered_piece_by_piece() -> None:
     news = [
-        News(NOW, title, Kind.EVICTED, amounts(1, 1), amounts(1, 1))
+        DemoEvent(NOW, title, DemoEventKind.EVICTED, amounts(1, 1), amounts(1, 1))
         for title in ("web", "web", "web", "cache", "cache", "web")
     ]
 

@@ -9,7 +9,7 @@ from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
 from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
-from trimtab.simulation.checks.hindsight import Hindsight, Timeline
+from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.faults.calm import Calm
 from trimtab.simulation.world.facts import FaultBegan, FaultEnded, ProcessCrashed, ProcessStarted
 from trimtab.simulation.world.virtual_time import START, run_virtually
@@ -33,7 +33,7 @@ def after(minutes: float) -> timedelta:
     ],
 )
 def test_a_timeline_knows_all_that_was_true_within_its_span(now: float, seen: list[str]) -> None:
-    timeline: Timeline[str] = Timeline(SPAN)
+    timeline: RecentValues[str] = RecentValues(SPAN)
     timeline.put(START, "a")
     if now:
         timeline.put(START + after(5), "b")
@@ -42,7 +42,7 @@ def test_a_timeline_knows_all_that_was_true_within_its_span(now: float, seen: li
 
 
 def test_a_timeline_tells_what_was_true_at_a_moment() -> None:
-    timeline: Timeline[str] = Timeline(SPAN)
+    timeline: RecentValues[str] = RecentValues(SPAN)
     timeline.put(START + after(1), "a")
     timeline.put(START + after(2), "b")
 

@@ -9,7 +9,12 @@ import pytest
 
 from trimtab.cluster.errors import ClusterError, ConflictError, ForbiddenError, UnreachableError
 from trimtab.simulation.api_server import requests
-from trimtab.simulation.api_server.connection import PATIENCE, Disturbance, Line, Trouble
+from trimtab.simulation.api_server.connection import (
+    PATIENCE,
+    ConnectionTrouble,
+    Disturbance,
+    SimulatedConnection,
+)
 from trimtab.simulation.api_server.requests import EVICTIONS, PODS, RESIZES, Act, Request
 from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 
@@ -17,22 +22,24 @@ EVICT = Request(Act.EVICT, EVICTIONS.right("create", "default"), "web-0")
 RESIZE = Request(Act.RESIZE, RESIZES.right("patch", "default"), "web-0")
 
 
-def a_line(*disturbances: Disturbance) -> Line:
-    return Line("updater", Random(1), list(disturbances))
+def a_line(*disturbances: Disturbance) -> SimulatedConnection:
+    return SimulatedConnection("updater", Random(1), list(disturbances))
 
 
 def trouble(share: float = 1.0, **fields: object) -> Disturbance:
-    made = Trouble(share, requests.conflict, **fields)  # type: ignore[arg-type]
+    made = ConnectionTrouble(share, requests.conflict, **fields)  # type: ignore[arg-type]
     return Disturbance(trouble=made)
 
 
-async def ask(line: Line, request: Request, effects: list[str]) -> None:
+async def ask(line: SimulatedConnection, request: Request, effects: list[str]) -> None:
     await line.send(request)
     effects.append(str(request))
     await line.receive(request)
 
 
-def outcome(line: Line, request: Request = EVICT) -> tuple[type[ClusterError] | None, int]:
+def outcome(
+    line: SimulatedConnection, request: Request = EVICT
+) -> tuple[type[ClusterError] | None, int]:
     """What a request got for an answer, and how often it had an effect."""
 
     async def run() -> tuple[type[ClusterError] | None, int]:
@@ -46,7 +53,7 @@ def outcome(line: Line, request: Request = EVICT) -> tuple[type[ClusterError] | 
     return run_virtually(run())
 
 
-def span_of(line: Line) -> timedelta:
+def span_of(line: SimulatedConnection) -> timedelta:
     """How long a request took."""
 
     async def run() -> timedelta:

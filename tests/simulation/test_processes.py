@@ -8,7 +8,7 @@ from simulation.toys import EvictEverything, Stage
 from trimtab.api.kinds.leases import Lease
 from trimtab.simulation.api_server.connection import Disturbance
 from trimtab.simulation.api_server.requests import EVICTIONS, Request
-from trimtab.simulation.processes import Process, Surroundings
+from trimtab.simulation.processes import Process, ProcessSurroundings
 from trimtab.simulation.world.facts import Fact, PodEvicted, ProcessCrashed, ProcessStarted
 from trimtab.simulation.world.virtual_time import run_virtually
 
@@ -22,7 +22,7 @@ class Diary:
     counts: list[int] = field(default_factory=list)
     starts: int = 0
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         self.starts += 1
         cluster, clock = surroundings.cluster, surroundings.clock
         assert list(cluster.pods) == []
@@ -126,7 +126,7 @@ def test_a_crash_leaves_no_goodbye_and_a_stop_does() -> None:
 
 
 def test_a_copy_that_ends_by_itself_says_why() -> None:
-    async def fail(surroundings: Surroundings) -> None:
+    async def fail(surroundings: ProcessSurroundings) -> None:
         await surroundings.cluster.synced()
         raise ValueError("out of ideas")
 

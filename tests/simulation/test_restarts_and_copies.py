@@ -15,7 +15,7 @@ from trimtab.simulation.checks.base import Rules
 from trimtab.simulation.checks.inspector import Inspector
 from trimtab.simulation.components import _RECOMMENDER, REAL, USAGE, Stack
 from trimtab.simulation.nodes.kubelet import KubeletSettings
-from trimtab.simulation.processes import Component, Surroundings
+from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.facts import Fact, PodEvicted
@@ -88,7 +88,7 @@ def test_f17_recommender_and_updater_restarted_together_on_a_full_cluster_keep_t
     assert max(minutes.values()) <= 60
 
 
-async def recommend_without_lease(surroundings: Surroundings) -> None:
+async def recommend_without_lease(surroundings: ProcessSurroundings) -> None:
     """A recommender that takes part in no election."""
     recommender = Recommender(
         surroundings.cluster, surroundings.usage, settings=_RECOMMENDER, clock=surroundings.clock

@@ -20,8 +20,8 @@ from trimtab.core.roles import Role
 from trimtab.simulation.components import Stack, run_roles
 from trimtab.simulation.controllers.leader_election import DURATION, Elections, identity, members
 from trimtab.simulation.faults.kinds import OF_COMPONENTS, FaultKind, draw_faults
-from trimtab.simulation.processes import Component, Surroundings
-from trimtab.simulation.run import Report, run_scenario
+from trimtab.simulation.processes import Component, ProcessSurroundings
+from trimtab.simulation.run import RunReport, run_scenario
 from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
@@ -52,13 +52,13 @@ def nodes() -> tuple[Node, ...]:
 def build(simulation: Simulation) -> Mapping[str, Component]:
     elections = Elections(simulation.world, simulation.serving, Random(7))
 
-    async def elect(_: Surroundings) -> None:
+    async def elect(_: ProcessSurroundings) -> None:
         await elections.run()
 
     return {"elections": elect, "roles": run_roles}
 
 
-def run(seed: int, *, trouble: timedelta = HOUR) -> Report:
+def run(seed: int, *, trouble: timedelta = HOUR) -> RunReport:
     scenario = Scenario(
         seed=seed,
         disturbed=trouble,
@@ -190,7 +190,7 @@ def sized(name: str, requirement: LabelRequirement, cpu: int) -> Autoscaler:
     )
 
 
-async def update(surroundings: Surroundings) -> None:
+async def update(surroundings: ProcessSurroundings) -> None:
     settings = UpdaterSettings(uses_admission_status=False)
     await Updater(surroundings.cluster, settings=settings, clock=surroundings.clock).run()
 

@@ -9,8 +9,8 @@ import pytest
 
 from trimtab.cluster.errors import ClusterError
 from trimtab.simulation.components import Stack
-from trimtab.simulation.processes import Component, Surroundings
-from trimtab.simulation.run import Report, describe_run, run_many, run_seed
+from trimtab.simulation.processes import Component, ProcessSurroundings
+from trimtab.simulation.run import RunReport, describe_run, run_many, run_seed
 from trimtab.simulation.scenarios import Size
 
 SHORT = Size(workloads=(2, 3), disturbed_hours=(1, 1), settling_hours=0, quiet_hours=0)
@@ -22,12 +22,12 @@ print(run_seed({seed}, size).digest)
 """
 
 
-async def do_nothing(surroundings: Surroundings) -> None:
+async def do_nothing(surroundings: ProcessSurroundings) -> None:
     while True:
         await surroundings.clock.sleep(timedelta(hours=1))
 
 
-async def evict_everything(surroundings: Surroundings) -> None:
+async def evict_everything(surroundings: ProcessSurroundings) -> None:
     while True:
         for pod in surroundings.cluster.pods:
             with suppress(ClusterError):
@@ -35,7 +35,7 @@ async def evict_everything(surroundings: Surroundings) -> None:
         await surroundings.clock.sleep(timedelta(seconds=10))
 
 
-async def die(surroundings: Surroundings) -> None:
+async def die(surroundings: ProcessSurroundings) -> None:
     await surroundings.clock.sleep(timedelta(minutes=1))
     raise ArithmeticError("a bug")
 
@@ -111,5 +111,5 @@ def test_many_seeds_are_all_run_one_by_one_or_at_once(jobs: int) -> None:
     assert reports[2].digest == run_briefly(2).digest
 
 
-def run_briefly(seed: int) -> Report:
+def run_briefly(seed: int) -> RunReport:
     return run_seed(seed, SHORT, a_stack(do_nothing))

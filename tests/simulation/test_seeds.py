@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 import pytest
 
-from trimtab.simulation.run import Report, run_seed
+from trimtab.simulation.run import RunReport, run_seed
 from trimtab.simulation.scenarios import Size
 
 BRIEF = Size(workloads=(2, 4), disturbed_hours=(2, 3))
@@ -23,7 +23,7 @@ DANGEROUS = Size(settling_hours=0, quiet_hours=0)
 THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0, hazard_share=0)
 
 Run: TypeAlias = tuple[int, Size]
-Reports: TypeAlias = Mapping[Run, Future[Report]]
+Reports: TypeAlias = Mapping[Run, Future[RunReport]]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def name(run: Run) -> str:
     return f"seed {run[0]}"
 
 
-def assert_clean(report: Report) -> None:
+def assert_clean(report: RunReport) -> None:
     assert report.violations == (), "\n".join(report.lines())
 
 

@@ -2,10 +2,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from trimtab.simulation.checks.inspector import Violation
-from trimtab.simulation.run import Report, Summary
+from trimtab.simulation.run import RunReport, Summary
 from trimtab.simulation.world.virtual_time import START
 
-FINE = Report(7, "d" * 64, timedelta(hours=12), {"PodEvicted": 1200, "PodGone": 3}, ())
+FINE = RunReport(7, "d" * 64, timedelta(hours=12), {"PodEvicted": 1200, "PodGone": 3}, ())
 QUIET, PACE = (Violation(rule, START, "told") for rule in ("Quiet", "EvictionRate"))
 
 

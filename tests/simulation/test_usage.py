@@ -8,18 +8,18 @@ from simulation.node_makers import PERIOD, Stage, a_load, a_program, on_a_stage,
 
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.errors import ApiError, UnreachableError
-from trimtab.simulation.api_server.connection import Disturbance, Line
+from trimtab.simulation.api_server.connection import Disturbance, SimulatedConnection
 from trimtab.simulation.nodes.metrics_server import MetricsFault
 from trimtab.simulation.world.facts import UsageTold
 from trimtab.simulation.world.objects import RestartPolicy
 from trimtab.simulation.world.virtual_time import START
 
 
-def a_line(actor: str = "recommender", seed: int = 1) -> Line:
-    return Line(actor, Random(seed))
+def a_line(actor: str = "recommender", seed: int = 1) -> SimulatedConnection:
+    return SimulatedConnection(actor, Random(seed))
 
 
-async def fetched(stage: Stage, line: Line | None = None) -> UsageColumns:
+async def fetched(stage: Stage, line: SimulatedConnection | None = None) -> UsageColumns:
     return await stage.metrics.source(line or a_line()).fetch()
 
 

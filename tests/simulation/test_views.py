@@ -7,7 +7,11 @@ from random import Random
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Unreadable
 from trimtab.simulation.api_server import requests
-from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.connection import (
+    ConnectionTrouble,
+    Disturbance,
+    SimulatedConnection,
+)
 from trimtab.simulation.api_server.requests import PODS, Act
 from trimtab.simulation.api_server.views import BOOKMARK_INTERVAL, View
 from trimtab.simulation.world.tables import Table, Versions
@@ -32,7 +36,7 @@ class Scene:
         self.table: Table[Thing] = Table(versions)
         for thing in things:
             self.table.put(thing)
-        self.line = Line("toy", Random(1))
+        self.line = SimulatedConnection("toy", Random(1))
         self.view = View(self.table, self.line, PODS, clock=VirtualClock(), versions=versions)
         self.reader = self.view.reader
 
@@ -194,7 +198,7 @@ def test_a_busy_server_turns_new_watches_away_and_lets_old_ones_be() -> None:
     async def act(scene: Scene) -> None:
         await scene.reader.synced()
         views = frozenset({Act.LIST, Act.WATCH})
-        busy = Disturbance(trouble=Trouble(1.0, requests.too_many_requests, views))
+        busy = Disturbance(trouble=ConnectionTrouble(1.0, requests.too_many_requests, views))
         scene.line.disturbances.append(busy)
         scene.table.put(Thing("a", 2))
         await scene.pass_time(seconds=5)

@@ -19,7 +19,7 @@ from trimtab.core.model.pods import Allocation, Pod
 from trimtab.simulation.checks.base import Rules
 from trimtab.simulation.checks.inspector import Inspector
 from trimtab.simulation.components import REAL
-from trimtab.simulation.processes import Surroundings
+from trimtab.simulation.processes import ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.loads import Load, Wave
 from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
@@ -67,7 +67,7 @@ class EvictPatiently:
 
     replicas: int
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster, clock = surroundings.cluster, surroundings.clock
         await cluster.synced()
         for seen in list(cluster.pods):
@@ -85,7 +85,7 @@ class Count:
 
     times: int
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster, clock = surroundings.cluster, surroundings.clock
         bank = HistogramBank(CPU_BUCKETS, timedelta(days=1), (0.9,))
         row = int(bank.allocate(1)[0])
@@ -122,7 +122,7 @@ def test_an_updater_that_evicts_one_pod_after_the_other_is_left_alone() -> None:
 
 
 def test_f16_evictions_that_change_nothing_are_caught_in_the_end() -> None:
-    async def again_and_again(surroundings: Surroundings) -> None:
+    async def again_and_again(surroundings: ProcessSurroundings) -> None:
         while True:
             await EvictPatiently(6)(surroundings)
             await surroundings.clock.sleep(timedelta(minutes=5))

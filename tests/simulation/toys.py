@@ -24,11 +24,11 @@ from trimtab.core.model.pods import Allocation, Container, OwnerReference, Pod, 
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
-from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.writes import Serving
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.inspector import Inspector
-from trimtab.simulation.processes import Process, Surroundings
+from trimtab.simulation.processes import Process, ProcessSurroundings
 from trimtab.simulation.world.facts import Fact
 from trimtab.simulation.world.objects import ContainerTemplate, PodTemplate, WorkloadObject
 from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
@@ -124,7 +124,7 @@ class Stage:
         process.line.is_dead = True
 
 
-Toy = Callable[[Surroundings], Coroutine[object, object, None]]
+Toy = Callable[[ProcessSurroundings], Coroutine[object, object, None]]
 Scene = Callable[[Stage], Awaitable[None]]
 
 
@@ -147,7 +147,7 @@ class EvictEverything:
     pause: timedelta = timedelta()
     most: int = 1000
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster = surroundings.cluster
         await cluster.synced()
         for pod in list(cluster.pods)[: self.most]:
@@ -163,7 +163,7 @@ class ResizeEverything:
     requests: tuple[Resources, ...]
     pause: timedelta = timedelta()
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster = surroundings.cluster
         await cluster.synced()
         for wanted in self.requests:
@@ -178,7 +178,7 @@ class PublishTo:
 
     recommendations: tuple[ContainerRecommendation, ...]
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster = surroundings.cluster
         await cluster.synced()
         for autoscaler in cluster.autoscalers:
@@ -192,7 +192,7 @@ class ActWhenElected:
     elected_after: timedelta
     acts_after: tuple[timedelta, ...]
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster, clock, holder = surroundings.cluster, surroundings.clock, surroundings.line.actor
         await clock.sleep(self.elected_after)
         seen = await cluster.fetch_lease("kube-system", "leader")
@@ -210,13 +210,13 @@ class SaveCheckpoints:
 
     aggregates: tuple[AggregateCheckpoint, ...]
 
-    async def __call__(self, surroundings: Surroundings) -> None:
+    async def __call__(self, surroundings: ProcessSurroundings) -> None:
         cluster = surroundings.cluster
         for aggregate in self.aggregates:
             await cluster.save_checkpoint(Checkpoint("default", "web", "app", aggregate))
 
 
-async def halve_checkpoints(surroundings: Surroundings) -> None:
+async def halve_checkpoints(surroundings: ProcessSurroundings) -> None:
     """A recommender that loses half of what it reads."""
     cluster = surroundings.cluster
     await cluster.synced()
@@ -227,7 +227,7 @@ async def halve_checkpoints(surroundings: Surroundings) -> None:
         await cluster.save_checkpoint(replace(checkpoint, aggregate=aggregate))
 
 
-async def delete_checkpoints(surroundings: Surroundings) -> None:
+async def delete_checkpoints(surroundings: ProcessSurroundings) -> None:
     """A recommender that takes every checkpoint for an orphan."""
     cluster = surroundings.cluster
     await cluster.synced()
@@ -246,6 +246,6 @@ def set_amounts(pod: Pod, which: str, wanted: Resources) -> Patch:
     )
 
 
-def _no_usage(line: Line) -> NoUsage:
+def _no_usage(line: SimulatedConnection) -> NoUsage:
     del line
     return NoUsage()

@@ -21,7 +21,7 @@ from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.status_errors import Status
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.errors import (
     BudgetError,
     ClusterError,
@@ -30,7 +30,7 @@ from trimtab.cluster.errors import (
     UnreachableError,
 )
 from trimtab.cluster.live.owners import WatchedOwners
-from trimtab.cluster.live.scales import Missing, Remembered, Unknown
+from trimtab.cluster.live.scales import CachedScale, Missing, Unknown
 from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
 from trimtab.cluster.watch.store import Writer, open_store
 from trimtab.core.model.autoscalers import (
@@ -86,11 +86,11 @@ class _Scales:
         self.known: set[WorkloadName] = set()
         """Workloads that were looked up, where a lookup takes time."""
 
-    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
         del api_version, uid
         if self.lookup_seconds and name not in self.known:
             return None
-        return Remembered(self.by_name.get(name) or Missing.OBJECT, is_fresh=True)
+        return CachedScale(self.by_name.get(name) or Missing.OBJECT, is_fresh=True)
 
     async def workload(
         self, name: WorkloadName, api_version: str, uid: str = ""
@@ -179,7 +179,7 @@ class SmallCluster:
             self.horizontal_writer.drop(place)
             return
         found = Horizontal("default", name, "Deployment", name, frozenset(resources))
-        self.horizontal_writer.put(Entry(place, found))
+        self.horizontal_writer.put(StoredObject(place, found))
 
     def deploy(
         self,
@@ -258,7 +258,7 @@ class SmallCluster:
     def show_autoscaler(self, autoscaler: Autoscaler) -> None:
         """Let the watch show an autoscaler as it is stored."""
         self._autoscaler_writer.put(
-            Entry(ObjectName(autoscaler.namespace, autoscaler.name), autoscaler)
+            StoredObject(ObjectName(autoscaler.namespace, autoscaler.name), autoscaler)
         )
 
     def autoscale(
@@ -286,7 +286,7 @@ class SmallCluster:
         stored = replace(pod, resource_version=str(self._versions))
         name = ObjectName(pod.namespace, pod.name)
         self.truth[name] = stored
-        self._show(lambda: self._pod_writer.put(Entry(name, stored)))
+        self._show(lambda: self._pod_writer.put(StoredObject(name, stored)))
         return stored
 
     def drop(self, pod: Pod) -> None:
@@ -331,7 +331,7 @@ class SmallCluster:
     def annotate_namespace(self, name: str = "default", **annotations: str) -> None:
         """Give the namespace these annotations of ours, by the ends of their names."""
         ours = {f"trimtab.dev/{key}": value for key, value in annotations.items()}
-        self._namespace_writer.put(Entry(ObjectName("", name), Namespace(name, ours)))
+        self._namespace_writer.put(StoredObject(ObjectName("", name), Namespace(name, ours)))
 
     # The ports.
 
@@ -495,7 +495,7 @@ class SmallCluster:
     def _put_autoscaler(self, autoscaler: Autoscaler) -> None:
         self._versions += 1
         stored = replace(autoscaler, resource_version=str(self._versions))
-        self._autoscaler_writer.put(Entry(ObjectName(stored.namespace, stored.name), stored))
+        self._autoscaler_writer.put(StoredObject(ObjectName(stored.namespace, stored.name), stored))
 
     def _show(self, show: Callable[[], None]) -> None:
         if self._frozen is None:

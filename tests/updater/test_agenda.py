@@ -13,23 +13,23 @@ from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.pods import OwnerReference
 from trimtab.updater.pod_owners import OwnerKey
-from trimtab.updater.queue import Agenda, Lane, Task
+from trimtab.updater.queue import Action, ActionLane, ActionQueue
 
 NAME = AutoscalerName("default", "web")
 PACE = PaceSettings(per_second=1, burst=2, slow_start=timedelta())
 
 
-def a_task(name: str, difference: float = 1.0, *, up: bool = True, owner: str = "web-1") -> Task:
+def a_task(name: str, difference: float = 1.0, *, up: bool = True, owner: str = "web-1") -> Action:
     pod = a_pod(name=name, owner=OwnerReference("ReplicaSet", owner))
-    return Task(Evict(pod, NAME, Change(up, relative_difference=difference)), None, None)
+    return Action(Evict(pod, NAME, Change(up, relative_difference=difference)), None, None)
 
 
-def names(lane: Lane) -> list[str]:
+def names(lane: ActionLane) -> list[str]:
     return [lane.take().act.pod.name for _ in range(len(lane))]
 
 
 def test_growing_comes_before_shrinking_then_the_larger_change_then_the_name() -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     lane.replace_all(
         [
             a_task("shrinks", 9.0, up=False),
@@ -43,18 +43,18 @@ def test_growing_comes_before_shrinking_then_the_larger_change_then_the_name() -
 
 
 def test_a_pod_that_is_oom_killed_early_comes_before_larger_changes() -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     change = Change(scale_up=True, relative_difference=0.2)
-    rescue = Task(Evict(a_pod(name="dying"), NAME, change, quick_oom=True), None, None)
+    rescue = Action(Evict(a_pod(name="dying"), NAME, change, quick_oom=True), None, None)
     lane.replace_all([a_task("grows-much", 5.0), rescue])
 
     assert names(lane) == ["dying", "grows-much"]
 
 
 def test_the_end_of_a_boost_comes_before_any_resize() -> None:
-    lane = Lane(PACE, NOW)
-    unboost = Task(Unboost(a_pod(name="z"), None, (), {}), None, None)
-    resize = Task(
+    lane = ActionLane(PACE, NOW)
+    unboost = Action(Unboost(a_pod(name="z"), None, (), {}), None, None)
+    resize = Action(
         Resize(a_pod(name="a"), NAME, {}, Change(scale_up=True, relative_difference=9.0)),
         None,
         None,
@@ -65,7 +65,7 @@ def test_the_end_of_a_boost_comes_before_any_resize() -> None:
 
 
 def test_a_part_replaces_only_what_concerns_its_owners() -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     lane.replace_all([a_task("old", owner="web-1"), a_task("other", 0.5, owner="api-1")])
     owner = OwnerKey("default", "ReplicaSet", "web-1", "", "")
     lane.replace_part({owner}, [a_task("new", 0.1, owner="web-1")])
@@ -74,8 +74,8 @@ def test_a_part_replaces_only_what_concerns_its_owners() -> None:
 
 
 def test_evictions_and_resizes_have_lanes_of_their_own() -> None:
-    agenda = Agenda(PACE, NOW)
-    resize = Task(Resize(a_pod(name="a"), NAME, {}, Change()), None, None)
+    agenda = ActionQueue(PACE, NOW)
+    resize = Action(Resize(a_pod(name="a"), NAME, {}, Change()), None, None)
     agenda.fill([a_task("b"), resize])
 
     assert len(agenda) == 2
@@ -84,7 +84,7 @@ def test_evictions_and_resizes_have_lanes_of_their_own() -> None:
 
 
 def test_a_closed_lane_begins_nothing_before_it_opens() -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     lane.close_until(NOW + timedelta(seconds=30))
     lane.close_until(NOW + timedelta(seconds=5))
 
@@ -101,7 +101,7 @@ def test_a_closed_lane_begins_nothing_before_it_opens() -> None:
     ],
 )
 def test_tasks_that_were_begun_count_against_the_pace(pace: PaceSettings, *, waits: bool) -> None:
-    lane = Lane(pace, NOW)
+    lane = ActionLane(pace, NOW)
     for _ in range(5):
         lane.time_to_next(NOW)
         lane.count_begun()
@@ -110,7 +110,7 @@ def test_tasks_that_were_begun_count_against_the_pace(pace: PaceSettings, *, wai
 
 
 def test_what_is_put_back_waits_in_its_place() -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     lane.replace_all([a_task("first", 3.0), a_task("second", 2.0)])
     taken = lane.take()
     lane.put_back(taken)
@@ -120,7 +120,7 @@ def test_what_is_put_back_waits_in_its_place() -> None:
 
 def test_waiting_for_a_task_ends_when_there_is_one() -> None:
     async def scene() -> int:
-        lane = Lane(PACE, NOW)
+        lane = ActionLane(PACE, NOW)
         lane.replace_all([a_task("a")])
         await lane.filled()
         return len(lane)
@@ -135,7 +135,7 @@ def test_the_order_in_which_tasks_come_in_plays_no_part(
     tasks = [a_task(f"p{number}", much, up=up) for number, (up, much) in enumerate(changes)]
     shuffled = list(tasks)
     dice.shuffle(shuffled)
-    one, two = Lane(PACE, NOW), Lane(PACE, NOW)
+    one, two = ActionLane(PACE, NOW), ActionLane(PACE, NOW)
     one.replace_all(tasks)
     two.replace_all(shuffled)
 
@@ -150,7 +150,7 @@ PARTS = st.tuples(OWNERS, st.lists(st.integers(0, 9), max_size=4), st.integers(0
 def test_parts_and_takes_leave_what_a_sorted_list_would_hold(
     parts: list[tuple[str, list[int], int]],
 ) -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     held: list[tuple[int, str, str]] = []
     for number, (owner, changes, takes) in enumerate(parts):
         named = [(much, f"{number}-{place}") for place, much in enumerate(changes)]
@@ -167,7 +167,7 @@ def test_parts_and_takes_leave_what_a_sorted_list_would_hold(
 
 
 def test_what_is_taken_by_a_condition_is_held_no_longer() -> None:
-    lane = Lane(PACE, NOW)
+    lane = ActionLane(PACE, NOW)
     lane.replace_all([a_task("much", 9.0), a_task("little", 0.1), a_task("other", owner="api-1")])
     taken = lane.take_where(lambda task: task.act.pod.name != "other")
 

@@ -13,8 +13,8 @@ from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
 from trimtab.updater.actions import ActResult
 from trimtab.updater.boost_metrics import BoostMeter
-from trimtab.updater.queue import Task
-from trimtab.updater.reports import Acted, Planned
+from trimtab.updater.queue import Action
+from trimtab.updater.reports import Acted, PlanMade
 
 AUTOSCALER = boosting()
 LATER = NOW + minutes(2)
@@ -32,10 +32,10 @@ class Watched:
         self._before = self._all()
 
     def plan(self, *outcomes: Outcome, is_all: bool = True) -> None:
-        self.meter.note(Planned(NOW, outcomes, {}, is_all=is_all))
+        self.meter.note(PlanMade(NOW, outcomes, {}, is_all=is_all))
 
     def act(self, act: Unboost, result: ActResult) -> None:
-        self.meter.note(Acted(LATER, Task(act, AUTOSCALER, None), result))
+        self.meter.note(Acted(LATER, Action(act, AUTOSCALER, None), result))
 
     def grown(self) -> dict[str, float]:
         now = self._all()

@@ -11,7 +11,7 @@ from trimtab.core.changes.outcomes import Evict, Hold, Outcome
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.reports import Blind, Held, Planned
+from trimtab.updater.reports import HeldWhileActing, PlanMade, ViewNotReady
 
 WEB = AutoscalerName("default", "web")
 REASONS = [HoldReason.TOO_YOUNG, HoldReason.BUDGET_SPENT]
@@ -25,8 +25,8 @@ def evicted(name: str) -> Evict:
     return Evict(a_pod(name=name, uid=name), WEB, Change())
 
 
-def planned(*outcomes: Outcome, after: float = 0, is_all: bool = True) -> Planned:
-    return Planned(NOW + minutes(after), outcomes, {}, is_all)
+def planned(*outcomes: Outcome, after: float = 0, is_all: bool = True) -> PlanMade:
+    return PlanMade(NOW + minutes(after), outcomes, {}, is_all)
 
 
 def test_a_decision_is_new_once_and_stands_since_then() -> None:
@@ -75,9 +75,9 @@ def test_what_is_held_while_acting_is_a_new_decision_too() -> None:
     decisions.hear(planned(evicted("a")))
     protected = held("a", HoldReason.POD_DISRUPTION_BUDGET)
 
-    assert decisions.hear(Held(NOW, [protected])) == [protected]
+    assert decisions.hear(HeldWhileActing(NOW, [protected])) == [protected]
     assert decisions.held[HoldReason.POD_DISRUPTION_BUDGET] == 1
-    assert decisions.hear(Blind(NOW)) == []
+    assert decisions.hear(ViewNotReady(NOW)) == []
 
 
 @given(

@@ -9,7 +9,7 @@ from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ForbiddenError
 from trimtab.updater.admission_liveness import AdmissionLiveness
-from trimtab.updater.reports import Absence
+from trimtab.updater.reports import AdmissionAbsence
 from trimtab.updater.settings import UpdaterSettings
 
 LEASE = Lease("kube-system", "vpa-admission-controller")
@@ -92,14 +92,16 @@ async def test_no_answer_is_no_sign_of_life() -> None:
 @pytest.mark.parametrize(
     ("lease", "fails", "absence"),
     [
-        pytest.param(None, False, Absence.UNREAD, id="there is no lease"),
-        pytest.param(LEASE, True, Absence.UNREAD, id="it cannot be read"),
-        pytest.param(replace(LEASE, renewed_at=NOW - minutes(2)), False, Absence.STALE, id="old"),
+        pytest.param(None, False, AdmissionAbsence.UNREAD, id="there is no lease"),
+        pytest.param(LEASE, True, AdmissionAbsence.UNREAD, id="it cannot be read"),
+        pytest.param(
+            replace(LEASE, renewed_at=NOW - minutes(2)), False, AdmissionAbsence.STALE, id="old"
+        ),
         pytest.param(replace(LEASE, renewed_at=NOW), False, None, id="none"),
     ],
 )
 async def test_an_absence_has_the_reason_of_the_original(
-    lease: Lease | None, absence: Absence | None, *, fails: bool
+    lease: Lease | None, absence: AdmissionAbsence | None, *, fails: bool
 ) -> None:
     leases = Leases(lease)
     leases.fails = fails

@@ -29,10 +29,10 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import PAUSED, Allocation, Pod, PodPhase, Termination
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.updater.actions import ActResult
 from trimtab.updater.controller import Updater
-from trimtab.updater.reports import Deed
+from trimtab.updater.reports import ActionOutcome
 
 EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE
 FORBIDDEN = 'pods "web-0" is forbidden: cannot create resource "pods/eviction" in API group ""'
@@ -157,7 +157,7 @@ def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone(
         report = await ticking
 
         assert [pod for _, pod in cluster.acts] == acts
-        assert report.acted[Deed(kind, ActResult.OUTDATED)] == 1
+        assert report.acted[ActionOutcome(kind, ActResult.OUTDATED)] == 1
 
     run_virtually(scene())
 
@@ -188,7 +188,7 @@ def test_an_autoscaler_that_changed_meanwhile_stops_what_was_planned_for_it(
         report = await ticking
 
         assert cpu(cluster, "b") == [100, 100]
-        assert report.acted[Deed("Evict", ActResult.WITHDRAWN)] == 1
+        assert report.acted[ActionOutcome("Evict", ActResult.WITHDRAWN)] == 1
 
     run_virtually(scene())
 
@@ -202,7 +202,7 @@ def test_who_does_not_lead_plans_and_does_nothing() -> None:
         report = await updater.tick()
 
         assert report.planned["Evict"] == 1
-        assert report.acted == {Deed("Evict", ActResult.WITHDRAWN): 1}
+        assert report.acted == {ActionOutcome("Evict", ActResult.WITHDRAWN): 1}
         assert set(cluster.requests) <= {"fetch_lease"}
 
     run_virtually(scene())
@@ -320,7 +320,10 @@ def test_each_refusal_is_counted_as_what_it_is_and_stops_nothing_else(
         cluster.refusals["evict"] = [error]
         report = await an_updater(cluster).tick()
 
-        assert report.acted == {Deed("Evict", result): 1, Deed("Evict", ActResult.DONE): 1}
+        assert report.acted == {
+            ActionOutcome("Evict", result): 1,
+            ActionOutcome("Evict", ActResult.DONE): 1,
+        }
 
     run_virtually(scene())
 
@@ -335,7 +338,7 @@ def test_a_resize_that_finds_another_size_is_planned_again_and_evicts_no_pod() -
         first = await updater.tick()
         await let_run(updater, minutes(2))
 
-        assert first.acted == {Deed("Resize", ActResult.OUTDATED): 4}
+        assert first.acted == {ActionOutcome("Resize", ActResult.OUTDATED): 4}
         assert {act for act, _ in cluster.acts} == {"resize"}
         assert cpu(cluster) == [500] * 4
 
@@ -557,7 +560,7 @@ def test_a_question_without_an_answer_is_no_change_and_is_asked_again() -> None:
         first = await updater.tick()
         await updater.tick()
 
-        assert first.acted == {Deed("Resize", ActResult.BUSY): 1}
+        assert first.acted == {ActionOutcome("Resize", ActResult.BUSY): 1}
         assert cpu(cluster) == [500]
 
     run_virtually(scene())
@@ -947,7 +950,7 @@ def test_a_namespace_that_is_paused_stops_what_was_planned_and_shows_it_afterwar
         cluster.annotate_namespace(paused="false")
         await updater.tick()
 
-        assert report.acted[Deed("Evict", ActResult.WITHDRAWN)] == 1
+        assert report.acted[ActionOutcome("Evict", ActResult.WITHDRAWN)] == 1
         assert HoldReason.PAUSED.value in held.values()
         assert len(cluster.acts) > done == 1
 
@@ -975,7 +978,7 @@ def test_f20_a_full_quota_holds_pods_until_it_leaves_room() -> None:
         cluster = SmallCluster()
         cluster.deploy()
         cluster.autoscale(a_recommendation(target=amounts(500), lower=amounts(400)))
-        claim = Claim(Side.REQUESTS, Resource.CPU)
+        claim = QuotaClaim(Side.REQUESTS, Resource.CPU)
         cluster.known_quotas["default"] = [Quota("default", "team", {claim: 499})]
         # Admission may count pods twice that just came.
         await asyncio.sleep(60)

@@ -18,7 +18,7 @@ from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.metrics import Meter, size_log2
+from trimtab.updater.metrics import UpdaterMeter, size_log2
 from trimtab.updater.reports import News
 from trimtab.updater.settings import UpdaterSettings
 
@@ -52,7 +52,7 @@ class Metered:
             self.cluster, settings=settings, clock=self.cluster.clock, tell=self._tell
         )
         self._decisions = Decisions()
-        self._meter = Meter(lambda: self.updater.report.waiting)
+        self._meter = UpdaterMeter(lambda: self.updater.report.waiting)
         self._before = read_all()
 
     async def tick(self) -> None:

@@ -13,7 +13,7 @@ from trimtab.cluster.errors import ApiError, ConflictError
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.logs import narrate
+from trimtab.updater.logs import log_report
 from trimtab.updater.reports import News
 from trimtab.updater.settings import UpdaterSettings
 
@@ -37,7 +37,7 @@ class Narrated:
         return list(told)
 
     def _tell(self, news: News) -> None:
-        narrate(news, self._decisions.hear(news))
+        log_report(news, self._decisions.hear(news))
 
 
 def named(told: list[EventDict], event: str) -> list[EventDict]:

@@ -12,7 +12,16 @@ from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.updater.actions import ActResult
 from trimtab.updater.controller import Updater
-from trimtab.updater.reports import Acted, Blind, Failed, Held, News, Planned, Step, Stopwatch
+from trimtab.updater.reports import (
+    Acted,
+    HeldWhileActing,
+    News,
+    PlanMade,
+    Stopwatch,
+    TickFailed,
+    TickStep,
+    ViewNotReady,
+)
 
 
 def a_told_updater(cluster: SmallCluster) -> tuple[Updater, list[News]]:
@@ -30,11 +39,11 @@ def test_a_tick_tells_its_plan_with_its_spans_and_then_what_was_done() -> None:
         await updater.tick()
         planned, acted = news
 
-        assert isinstance(planned, Planned)
+        assert isinstance(planned, PlanMade)
         assert planned.is_all
         assert {type(each).__name__ for each in planned.outcomes} == {"Evict", "Hold"}
         assert [name.name for name in planned.autoscalers] == ["web"]
-        assert [step for step, _ in planned.spans] == list(Step)
+        assert [step for step, _ in planned.spans] == list(TickStep)
         assert isinstance(acted, Acted)
         assert acted.result is ActResult.DONE
         assert acted.at == NOW + cluster.latency
@@ -50,7 +59,7 @@ def test_pods_that_a_budget_protects_are_told_as_held() -> None:
         cluster.protected.add("web")
         updater, news = a_told_updater(cluster)
         await updater.tick()
-        held = [hold for each in news if isinstance(each, Held) for hold in each.holds]
+        held = [hold for each in news if isinstance(each, HeldWhileActing) for hold in each.holds]
 
         assert held
         assert {hold.reason for hold in held} == {HoldReason.POD_DISRUPTION_BUDGET}
@@ -76,7 +85,7 @@ def test_a_view_that_is_missing_and_a_turn_that_fails_are_told_too() -> None:
         await asyncio.sleep(10)
         running.cancel()
 
-        assert Counter(map(type, news)) == {Blind: 1, Failed: 1}
+        assert Counter(map(type, news)) == {ViewNotReady: 1, TickFailed: 1}
 
     run_virtually(scene())
 
@@ -112,14 +121,14 @@ def test_a_stopwatch_tells_each_step_from_the_one_before() -> None:
         clock = LoopClock()
         watch = Stopwatch(clock)
         await asyncio.sleep(2)
-        watch.end(Step.OBSERVE)
+        watch.end(TickStep.OBSERVE)
         await asyncio.sleep(1)
-        watch.end(Step.PLAN)
+        watch.end(TickStep.PLAN)
 
         assert watch.begun_at == NOW
         assert [(step, span.total_seconds()) for step, span in watch.spans] == [
-            (Step.OBSERVE, 2),
-            (Step.PLAN, 1),
+            (TickStep.OBSERVE, 2),
+            (TickStep.PLAN, 1),
         ]
 
     run_virtually(scene())

@@ -9,7 +9,7 @@ from updater.scenes import UNPACED, an_updater, cpu, holds, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
@@ -23,7 +23,7 @@ def a_cluster(mode: UpdateMode = UpdateMode.IN_PLACE) -> SmallCluster:
     cluster.deploy()
     cluster.autoscale(HUGE, mode=mode)
     node = Node("large", amounts(4000, 8192 * MIB))
-    cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+    cluster.node_writer.put(StoredObject(ObjectName("", node.name), node))
     return cluster
 
 
@@ -58,7 +58,7 @@ def a_daemon_set(cluster: SmallCluster, cpu: int, ready: int = 1) -> None:
     template = Pod("kube-system", "", containers=(container,))
     place = ObjectName(name.namespace, name.name)
     workload = Workload(name, replicas=1, ready=ready, updated=1, template=template)
-    cluster.daemon_set_writer.put(Entry(place, workload))
+    cluster.daemon_set_writer.put(StoredObject(place, workload))
 
 
 def put_on_nodes(cluster: SmallCluster, *names: str) -> None:

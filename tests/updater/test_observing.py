@@ -11,7 +11,7 @@ from trimtab.simulation.world.virtual_time import run_virtually
 from trimtab.updater.observe import Observer
 from trimtab.updater.pod_owners import owner_key
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import Memory
+from trimtab.updater.state import UpdaterMemory
 
 
 def test_a_look_at_a_part_shows_no_pods_of_ignored_namespaces() -> None:
@@ -20,7 +20,7 @@ def test_a_look_at_a_part_shows_no_pods_of_ignored_namespaces() -> None:
         cluster.deploy(replicas=2)
         cluster.autoscale()
         settings = UpdaterSettings(ignored_namespaces=frozenset({"default"}))
-        observer = Observer(cluster, settings, Memory())
+        observer = Observer(cluster, settings, UpdaterMemory())
         await observer.observe(cluster.clock.now(), admission_alive=True)
         owner = owner_key(cluster.roll_out())
         assert owner is not None
@@ -38,7 +38,7 @@ def test_a_look_at_a_new_owner_shows_all_pods_of_its_workload() -> None:
         cluster = SmallCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale()
-        observer = Observer(cluster, UpdaterSettings(), Memory())
+        observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         await observer.observe(cluster.clock.now(), admission_alive=True)
         owner = owner_key(cluster.roll_out())
         assert owner is not None
@@ -70,7 +70,7 @@ def test_an_owner_that_waits_for_a_pod_is_not_short_of_a_quota(
         cluster.known_quotas["default"] = [Quota("default", "team", {})]
         if not is_ready:
             cluster.put(replace(cluster.pods_of("web")[0], ready_since=None))
-        observer = Observer(cluster, UpdaterSettings(), Memory())
+        observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         await observer.observe(cluster.clock.now(), admission_alive=True)
         await asyncio.sleep(20)
         seen = await observer.observe(cluster.clock.now(), admission_alive=True)
@@ -87,7 +87,7 @@ def test_an_owner_that_made_its_next_pod_between_two_looks_is_not_short_of_a_quo
         cluster.autoscale()
         cluster.count_pods(2, 4, first_ordinal=0)
         cluster.known_quotas["default"] = [Quota("default", "team", {})]
-        observer = Observer(cluster, UpdaterSettings(), Memory())
+        observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         await observer.observe(cluster.clock.now(), admission_alive=True)
         await asyncio.sleep(20)
         third = replace(cluster.pods_of("web")[0], name="web-third", uid="third")

@@ -13,7 +13,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.pages import show_plan
-from trimtab.updater.reports import Planned, TickReport
+from trimtab.updater.reports import PlanMade, TickReport
 
 WANTED = {"app": Allocation(amounts(200, 200 * MIB), amounts(400))}
 CHANGE = Change(scale_up=True, outside_bounds=True, relative_difference=1.23456)
@@ -43,7 +43,7 @@ OUTCOMES: list[Outcome] = [
 
 def page(query: dict[str, str] | None = None, *, is_paused: bool = False) -> Any:
     decisions = Decisions()
-    decisions.hear(Planned(NOW - minutes(5), OUTCOMES, {}, is_all=True))
+    decisions.hear(PlanMade(NOW - minutes(5), OUTCOMES, {}, is_all=True))
     report = TickReport(NOW, is_admission_alive=True, waiting=3)
     return json.loads(show_plan(OUTCOMES, decisions, report, query or {}, is_paused=is_paused))
 

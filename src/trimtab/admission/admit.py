@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from trimtab.admission.logs import (
-    Teller,
+    RateLimitedLogger,
     Timer,
     log_unsized,
     log_withheld,
@@ -27,7 +27,7 @@ from trimtab.admission.logs import (
 from trimtab.admission.owner_cache import NotYetError, ReadyOwners
 from trimtab.admission.quota_grants import Arrivals, QuotaGrants
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.sizing_cache import Arrival, Bounds, Sizings, WholePod
+from trimtab.admission.sizing_cache import CapBounds, IncomingPod, Sizings, WholePod
 from trimtab.admission.target_index import TargetIndex, target_name
 from trimtab.admission.withheld_sizes import Withholding
 from trimtab.api.wire.codec import DecodeError
@@ -52,7 +52,7 @@ _Gap: TypeAlias = tuple[WorkloadName, tuple[int, int]]
 _logger: Final = logging.getLogger(__name__)
 
 
-class Admitted(StrEnum):
+class AdmitOutcome(StrEnum):
     """How a pod was admitted; the value names it to users."""
 
     PATCHED = "Patched"
@@ -72,7 +72,7 @@ class Admitted(StrEnum):
     """Something is wrong with us."""
 
 
-class TooLargeError(Exception):
+class PodTooLargeError(Exception):
     """A pod is admitted as it is because of its size; the text says what it has too many of."""
 
 
@@ -83,12 +83,12 @@ class Admission:
         self,
         cluster: Cluster,
         settings: AdmissionSettings,
-        teller: Teller | None = None,
+        teller: RateLimitedLogger | None = None,
         timer: Timer = stand_still,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._teller = teller or Teller()
+        self._teller = teller or RateLimitedLogger()
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
@@ -104,7 +104,7 @@ class Admission:
             self._marking = Marking(scaling.of)
         self._rooms: NodeRooms | None = None
         self._nodes_changed = True
-        self.counts: Counter[Admitted] = Counter()
+        self.counts: Counter[AdmitOutcome] = Counter()
 
     async def run(self) -> None:
         """Keep up with the stores, for ever."""
@@ -128,7 +128,7 @@ class Admission:
         """What to change in a pod that is being created; nothing if anything goes wrong."""
         return self.size(WholePod(pod), may_wait=may_wait).patch
 
-    def size(self, new: Arrival, *, may_wait: bool = False, is_dry_run: bool = False) -> Sizing:
+    def size(self, new: IncomingPod, *, may_wait: bool = False, is_dry_run: bool = False) -> Sizing:
         """The same, and which containers get nothing because the pod leaves no room for it.
 
         Most pods have no autoscaler, so the head of one is enough to begin with: more is read
@@ -140,48 +140,50 @@ class Admission:
             how, sizing = self._size(new, may_wait=may_wait, is_dry_run=is_dry_run)
         except (DecodeError, NotYetError):
             raise
-        except TooLargeError:
-            self.counts[Admitted.TOO_LARGE] += 1
+        except PodTooLargeError:
+            self.counts[AdmitOutcome.TOO_LARGE] += 1
             raise
         except BoostError:
-            how, sizing = Admitted.BOOST_INVALID, UNCHANGED
+            how, sizing = AdmitOutcome.BOOST_INVALID, UNCHANGED
         except Exception:
             # Whatever it is, it must not keep a pod from being created.
             if self._teller.may_tell(_FAILED):
                 _logger.exception(_FAILED)
-            how, sizing = Admitted.FAILED, UNCHANGED
+            how, sizing = AdmitOutcome.FAILED, UNCHANGED
         self.counts[how] += 1
         return sizing
 
-    def _size(self, new: Arrival, *, may_wait: bool, is_dry_run: bool) -> tuple[Admitted, Sizing]:
+    def _size(
+        self, new: IncomingPod, *, may_wait: bool, is_dry_run: bool
+    ) -> tuple[AdmitOutcome, Sizing]:
         head = new.head
         if head.namespace in self._settings.ignored_namespaces:
-            return Admitted.IGNORED, UNCHANGED
+            return AdmitOutcome.IGNORED, UNCHANGED
         # Without an autoscaler in its namespace no pod asks for anything, and none waits.
         if head.owner is None or not self.index.has_any(head.namespace):
-            return Admitted.UNGOVERNED, self._unmark(new)
+            return AdmitOutcome.UNGOVERNED, self._unmark(new)
         owner = self._owners.find(head, may_wait=may_wait)
         workload = owner.topmost
         if workload is None:
             log_unsized(self._teller, head, owner.doubt)
-            return Admitted.OWNER_UNKNOWN, self._unmark(new)
+            return AdmitOutcome.OWNER_UNKNOWN, self._unmark(new)
         autoscaler = self._governor(new.labels, workload, may_wait=may_wait)
         if autoscaler is None:
-            return Admitted.UNGOVERNED, self._unmark(new)
+            return AdmitOutcome.UNGOVERNED, self._unmark(new)
         if excess := new.excess():
-            raise TooLargeError(excess)
+            raise PodTooLargeError(excess)
         if self._nodes_changed:
             self._look_at_nodes()
         if self._marking is not None:
             autoscaler = self._marking.mark(autoscaler)
         sizing = self._size_within_quotas(new, autoscaler, is_dry_run=is_dry_run)
         if not sizing.patch:
-            return Admitted.COMPLETE, sizing
+            return AdmitOutcome.COMPLETE, sizing
         tell_of_size(self._teller, head, autoscaler, sizing.patch)
         is_whole = sizing.withheld is Withheld.NOTHING
-        return Admitted.PATCHED if is_whole else Admitted.WITHHELD, sizing
+        return AdmitOutcome.PATCHED if is_whole else AdmitOutcome.WITHHELD, sizing
 
-    def _unmark(self, new: Arrival) -> Sizing:
+    def _unmark(self, new: IncomingPod) -> Sizing:
         """Take away marks of boosts that the pod did not get here, which hardly any pod has."""
         if not new.may_be_marked or new.excess():
             return UNCHANGED
@@ -189,13 +191,13 @@ class Admission:
         return sizing if sizing.patch else UNCHANGED
 
     def _size_within_quotas(
-        self, new: Arrival, autoscaler: Autoscaler, *, is_dry_run: bool
+        self, new: IncomingPod, autoscaler: Autoscaler, *, is_dry_run: bool
     ) -> Sizing:
         head = new.head
         # Most namespaces have no quota, and there all of this costs one look.
         quotas = self._cluster.quotas(head.namespace)
         gap = self._find_gap(head) if quotas else None
-        bounds = Bounds(
+        bounds = CapBounds(
             self._cluster.limit_ranges(head.namespace),
             self._settings.max_boost_millicores,
             self._rooms,

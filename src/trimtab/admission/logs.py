@@ -39,7 +39,7 @@ def _cut(text: str, longest: int) -> str:
     return text if left_out <= 0 else f"{text[:longest]}… ({left_out} more characters)"
 
 
-class Teller:
+class RateLimitedLogger:
     """Tells as often as is worth reading; without a timer all time is one minute."""
 
     def __init__(self, timer: Timer = stand_still) -> None:
@@ -98,7 +98,9 @@ _RESOURCES: Final = "/resources/"
 _BOOST: Final = pointer("metadata", "annotations", BOOST_PREFIX)
 
 
-def tell_of_size(teller: Teller, head: PodHead, autoscaler: Autoscaler, patch: Patch) -> None:
+def tell_of_size(
+    teller: RateLimitedLogger, head: PodHead, autoscaler: Autoscaler, patch: Patch
+) -> None:
     """Tell what a new pod gets, unless enough of its autoscaler's pods were told of this minute."""
     name = f"{autoscaler.namespace}/{autoscaler.name}"
     if teller.may_tell(_SIZED, name, logging.INFO):
@@ -112,12 +114,14 @@ def tell_of_size(teller: Teller, head: PodHead, autoscaler: Autoscaler, patch: P
         _logger.info(_SIZED, extra=about)
 
 
-def log_unsized(teller: Teller, head: PodHead, doubt: str) -> None:
+def log_unsized(teller: RateLimitedLogger, head: PodHead, doubt: str) -> None:
     """Log why a new pod is left as it is, unless enough pods were logged this minute."""
     teller.tell(_UNSIZED, f"{_owner(head)}: {doubt}", "OwnerUnknown")
 
 
-def log_withheld(teller: Teller, head: PodHead, autoscaler: Autoscaler, withheld: Withheld) -> None:
+def log_withheld(
+    teller: RateLimitedLogger, head: PodHead, autoscaler: Autoscaler, withheld: Withheld
+) -> None:
     """Log that pods of an owner are never created, and which part the next ones do without."""
     name = f"{autoscaler.namespace}/{autoscaler.name}"
     if teller.may_tell(_WITHHELD, name):

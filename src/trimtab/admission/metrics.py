@@ -12,15 +12,15 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from trimtab.admission.admit import Admitted
+from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.reports import (
     LATENCY_BOUNDS,
     STEP_BOUNDS,
+    AdmissionCounts,
     Distribution,
     Reviewed,
-    Status,
-    Tally,
-    Trouble,
+    ReviewStatus,
+    ReviewTrouble,
     add_up,
 )
 
@@ -31,7 +31,7 @@ class AdmissionCollector(Collector):
     """Shows what was counted, at the moment somebody looks."""
 
     def __init__(
-        self, tallies: Callable[[], Iterable[Tally]], connections: Callable[[], int]
+        self, tallies: Callable[[], Iterable[AdmissionCounts]], connections: Callable[[], int]
     ) -> None:
         self._tallies = tallies
         self._connections = connections
@@ -50,8 +50,8 @@ class AdmissionCollector(Collector):
         )
 
 
-def _show_pods(tally: Tally) -> Iterator[Metric]:
-    applied = sum(tally.pods.get(how, 0) for how in (Admitted.PATCHED, Admitted.WITHHELD))
+def _show_pods(tally: AdmissionCounts) -> Iterator[Metric]:
+    applied = sum(tally.pods.get(how, 0) for how in (AdmitOutcome.PATCHED, AdmitOutcome.WITHHELD))
     yield _counter(
         "admission_pods",
         "New pods, and whether anything was changed in them.",
@@ -62,23 +62,23 @@ def _show_pods(tally: Tally) -> Iterator[Metric]:
         "pod_outcomes",
         "New pods, and how they were admitted.",
         ["outcome"],
-        {how.value: tally.pods.get(how, 0) for how in Admitted},
+        {how.value: tally.pods.get(how, 0) for how in AdmitOutcome},
     )
 
 
-def _show_latencies(tally: Tally) -> Metric:
+def _show_latencies(tally: AdmissionCounts) -> Metric:
     family = HistogramMetricFamily(
         f"{_PREFIX}_admission_latency_seconds",
         "The time that a review takes, from the moment it is there.",
         labels=["status", "resource"],
     )
-    for outcome in product(Status, Reviewed):
+    for outcome in product(ReviewStatus, Reviewed):
         if found := tally.latencies.get(outcome):
             family.add_metric([each.value for each in outcome], *_shown(found, LATENCY_BOUNDS))
     return family
 
 
-def _show_steps(tally: Tally) -> Metric:
+def _show_steps(tally: AdmissionCounts) -> Metric:
     family = HistogramMetricFamily(
         f"{_PREFIX}_execution_latency_seconds",
         "The time that a step of a review takes.",
@@ -89,12 +89,12 @@ def _show_steps(tally: Tally) -> Metric:
     return family
 
 
-def _show_troubles(tally: Tally) -> Iterator[Metric]:
+def _show_troubles(tally: AdmissionCounts) -> Iterator[Metric]:
     yield _counter(
         "misunderstood_reviews",
         "Reviews that were allowed without being understood.",
         ["reason"],
-        {trouble.value: tally.troubles.get(trouble, 0) for trouble in Trouble},
+        {trouble.value: tally.troubles.get(trouble, 0) for trouble in ReviewTrouble},
     )
     yield _counter(
         "refused_connections",

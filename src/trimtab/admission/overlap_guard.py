@@ -130,7 +130,7 @@ class _ClaimBook:
             self.drop(key)
 
 
-class Claims:
+class OverlapGuard:
     """Finds the autoscalers that stand in the way of a new one."""
 
     def __init__(self, index: TargetIndex, lookups: LiveLookups, timer: Timer) -> None:

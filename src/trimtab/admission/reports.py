@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from trimtab.admission.admit import Admitted
+from trimtab.admission.admit import AdmitOutcome
 
 KeyT = TypeVar("KeyT")
 
@@ -28,7 +28,7 @@ STEP_BOUNDS: Final = (
 """The original's, of `execution_latency_seconds`."""
 
 
-class Status(StrEnum):
+class ReviewStatus(StrEnum):
     """What came of a review, by the original's names."""
 
     ERROR = "error"
@@ -44,7 +44,7 @@ class Reviewed(StrEnum):
     AUTOSCALER = "VPA"
 
 
-class Step(StrEnum):
+class ReviewStep(StrEnum):
     """What is timed, by the original's names."""
 
     READ = "read_request"
@@ -55,7 +55,7 @@ class Step(StrEnum):
     TOTAL = "total"
 
 
-class Trouble(StrEnum):
+class ReviewTrouble(StrEnum):
     """Why a review was answered without being understood."""
 
     CONTENT_TYPE = "ContentType"
@@ -81,30 +81,30 @@ class Distribution(msgspec.Struct):
         self.sum += value
 
 
-def _new_steps() -> dict[Step, Distribution]:
-    return {step: _empty(STEP_BOUNDS) for step in Step}
+def _new_steps() -> dict[ReviewStep, Distribution]:
+    return {step: _empty(STEP_BOUNDS) for step in ReviewStep}
 
 
 def _empty(bounds: tuple[float, ...]) -> Distribution:
     return Distribution([0] * (len(bounds) + 1))
 
 
-Outcome: TypeAlias = tuple[Status, Reviewed]
+Outcome: TypeAlias = tuple[ReviewStatus, Reviewed]
 
 
 @dataclass(slots=True)
-class Tally:
+class AdmissionCounts:
     """All counts of one process."""
 
-    pods: dict[Admitted, int] = field(default_factory=dict)
+    pods: dict[AdmitOutcome, int] = field(default_factory=dict)
     refused_autoscalers: int = 0
     shed: int = 0
     warnings: int = 0
-    troubles: dict[Trouble, int] = field(default_factory=dict)
+    troubles: dict[ReviewTrouble, int] = field(default_factory=dict)
     refused_connections: dict[int, int] = field(default_factory=dict)
     """By HTTP status."""
     latencies: dict[Outcome, Distribution] = field(default_factory=dict)
-    steps: dict[Step, Distribution] = field(default_factory=_new_steps)
+    steps: dict[ReviewStep, Distribution] = field(default_factory=_new_steps)
 
     def time_review(self, outcome: Outcome, seconds: float) -> None:
         """Count one review that took so long."""
@@ -112,7 +112,7 @@ class Tally:
             self.latencies[outcome] = _empty(LATENCY_BOUNDS)
         self.latencies[outcome].add(seconds, LATENCY_BOUNDS)
 
-    def time_steps(self, *steps: tuple[Step, float]) -> None:
+    def time_steps(self, *steps: tuple[ReviewStep, float]) -> None:
         """Count steps that took so many seconds."""
         for step, seconds in steps:
             self.steps[step].add(seconds, STEP_BOUNDS)
@@ -123,9 +123,9 @@ def count_up(counts: dict[KeyT, int], key: KeyT, more: int = 1) -> None:
     counts[key] = counts.get(key, 0) + more
 
 
-def add_up(tallies: Iterable[Tally]) -> Tally:
+def add_up(tallies: Iterable[AdmissionCounts]) -> AdmissionCounts:
     """The tally of all of them together."""
-    total = Tally()
+    total = AdmissionCounts()
     for one in tallies:
         for how, count in one.pods.items():
             count_up(total.pods, how, count)

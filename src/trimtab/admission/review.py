@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from trimtab.admission.admit import Admission, TooLargeError
-from trimtab.admission.logs import Teller
-from trimtab.admission.overlap_guard import Asked, Claims, Rivals
+from trimtab.admission.admit import Admission, PodTooLargeError
+from trimtab.admission.logs import RateLimitedLogger
+from trimtab.admission.overlap_guard import Asked, OverlapGuard, Rivals
 from trimtab.admission.owner_cache import NotYetError
-from trimtab.admission.reports import Reviewed, Status, Trouble
+from trimtab.admission.reports import Reviewed, ReviewStatus, ReviewTrouble
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.admission.new_pods import NewPod
 from trimtab.api.admission.reviews import AdmissionRequest, Allowed, Answer, Refused, draft_review
@@ -72,25 +72,25 @@ class Review(msgspec.Struct, frozen=True):
     answer: Answer
     draft: bytes
     """The answer as it is written, but for whom it is for."""
-    status: Status
+    status: ReviewStatus
     about: Reviewed
-    trouble: Trouble | None = None
+    trouble: ReviewTrouble | None = None
     detail: str = ""
     """What the trouble is, for people."""
 
 
 def conclude(
     answer: Answer,
-    status: Status,
+    status: ReviewStatus,
     about: Reviewed,
-    trouble: Trouble | None = None,
+    trouble: ReviewTrouble | None = None,
     detail: str = "",
 ) -> Review:
     """The review with this answer."""
     return Review(answer, draft_review(answer), status, about, trouble, detail)
 
 
-_POD_UNCHANGED: Final = conclude(UNCHANGED, Status.SKIPPED, Reviewed.POD)
+_POD_UNCHANGED: Final = conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.POD)
 
 
 class _SizeReviews:
@@ -107,7 +107,7 @@ class _SizeReviews:
         if kept is not None:
             self._kept.move_to_end(id(sizing))
             return kept[1]
-        status = Status.APPLIED if sizing.patch else Status.SKIPPED
+        status = ReviewStatus.APPLIED if sizing.patch else ReviewStatus.SKIPPED
         review = conclude(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
         if len(review.draft) <= _MAX_DRAFT_BYTES:
             self._kept[id(sizing)] = sizing, review
@@ -128,9 +128,9 @@ class Reviewer:
     def __init__(
         self,
         admission: Admission,
-        claims: Claims,
+        claims: OverlapGuard,
         settings: AdmissionSettings,
-        teller: Teller,
+        teller: RateLimitedLogger,
         probe: Probe = no_probe,
     ) -> None:
         self._admission = admission
@@ -153,7 +153,7 @@ class Reviewer:
             # Whatever it is, it must not keep an object from being stored.
             if self._teller.may_tell(_FAILED):
                 _logger.exception(_FAILED)
-            return _trouble(Trouble.FAILED, Reviewed.UNKNOWN, repr(error))
+            return _trouble(ReviewTrouble.FAILED, Reviewed.UNKNOWN, repr(error))
 
     def _review(
         self, request: AdmissionRequest, waited_seconds: float, *, may_wait: bool
@@ -162,9 +162,9 @@ class Reviewer:
         about = _KINDS.get(kind)
         if about is None or request.subresource:
             what = "/".join(part for part in (*kind, request.subresource) if part)
-            return _trouble(Trouble.UNKNOWN_RESOURCE, Reviewed.UNKNOWN, what)
+            return _trouble(ReviewTrouble.UNKNOWN_RESOURCE, Reviewed.UNKNOWN, what)
         if request.version != "v1":
-            return _trouble(Trouble.UNKNOWN_VERSION, about, request.version)
+            return _trouble(ReviewTrouble.UNKNOWN_VERSION, about, request.version)
         if about is Reviewed.POD:
             may_wait = may_wait and waited_seconds < _POD_PATIENCE_SECONDS
             return self._review_pod(request, may_wait=may_wait)
@@ -176,31 +176,31 @@ class Reviewer:
         may_wait = may_wait and len(request.object) <= _MAX_WAITING_POD_BYTES
         patch = self._probe(request)
         if patch is not None:
-            return conclude(Allowed(patch), Status.APPLIED, Reviewed.POD)
+            return conclude(Allowed(patch), ReviewStatus.APPLIED, Reviewed.POD)
         try:
             new = NewPod(request.object, request.namespace)
             is_dry_run = request.is_dry_run
             sizing = self._admission.size(new, may_wait=may_wait, is_dry_run=is_dry_run)
-        except TooLargeError as error:
+        except PodTooLargeError as error:
             warning = f"the pod keeps its own resources: it has {error}"
-            return conclude(Allowed((), (warning,)), Status.SKIPPED, Reviewed.POD)
+            return conclude(Allowed((), (warning,)), ReviewStatus.SKIPPED, Reviewed.POD)
         except DecodeError as error:
-            return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
+            return _trouble(ReviewTrouble.UNREADABLE_POD, Reviewed.POD, str(error))
         return self._size_reviews.of(sizing)
 
     def _review_autoscaler(
         self, request: AdmissionRequest, waited_seconds: float, *, may_wait: bool
     ) -> Review:
         if request.operation not in {_CREATE, _UPDATE} or request.object is None:
-            return conclude(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
+            return conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
         try:
             new = _placed(wire.decode_wire(request.object), request.namespace)
         except DecodeError as error:
             if _leaves_spec(request.object, request.old_object):
                 # It is stored already, and its finalizers must not stay for ever.
-                return conclude(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
+                return conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
             refused = Refused(request.name, explain_unreadable(request.object, error))
-            return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+            return conclude(refused, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
         old = _decode_old(request.old_object)
         asked = Asked(self._timer() - waited_seconds, may_wait=may_wait)
         rivals = self._find_rivals(new, old, asked)
@@ -213,10 +213,10 @@ class Reviewer:
         )
         if not verdict.allowed:
             refused = Refused(request.name, verdict.errors, verdict.warnings)
-            return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+            return conclude(refused, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
         if not request.is_dry_run:
             self._claims.lay(new, old, request.uid)
-        status = Status.APPLIED if verdict.patch else Status.SKIPPED
+        status = ReviewStatus.APPLIED if verdict.patch else ReviewStatus.SKIPPED
         warnings = (*verdict.warnings, *map(_doubt, rivals.doubtful))
         return conclude(Allowed(verdict.patch, warnings), status, Reviewed.AUTOSCALER)
 
@@ -266,8 +266,8 @@ def _doubt(rival: wire.VerticalPodAutoscaler) -> str:
     )
 
 
-def _trouble(trouble: Trouble, about: Reviewed, detail: str) -> Review:
-    return conclude(UNCHANGED, Status.ERROR, about, trouble, detail)
+def _trouble(trouble: ReviewTrouble, about: Reviewed, detail: str) -> Review:
+    return conclude(UNCHANGED, ReviewStatus.ERROR, about, trouble, detail)
 
 
 def _placed(autoscaler: wire.VerticalPodAutoscaler, namespace: str) -> wire.VerticalPodAutoscaler:

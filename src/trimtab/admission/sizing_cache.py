@@ -35,7 +35,7 @@ _OPERATION_BYTES: Final = 256
 """Generous size of an operation, and of the notes about it."""
 
 
-class Arrival(Protocol):
+class IncomingPod(Protocol):
     """A pod that is being created, of which no more is read than is needed."""
 
     @property
@@ -91,7 +91,7 @@ class WholePod:
         return self._pod
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class CapBounds(msgspec.Struct, frozen=True):
     """What a pod may have at most, and at least, whatever is recommended."""
 
     limit_ranges: Sequence[LimitRangeItem]
@@ -111,7 +111,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 class _Sized(msgspec.Struct, frozen=True):
     likeness: object
-    bounds: Bounds
+    bounds: CapBounds
     sizing: Sizing
 
 
@@ -168,7 +168,7 @@ class Sizings:
         self._known: OrderedDict[AutoscalerName, _Known] = OrderedDict()
         self._bytes = 0
 
-    def size(self, new: Arrival, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+    def size(self, new: IncomingPod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
         """What a new pod of the autoscaler gets."""
         name = autoscaler.identity
         known = self._known.get(name)
@@ -192,7 +192,7 @@ class Sizings:
                 self.forget(next(iter(self._known)))
         return sizing
 
-    def size_once(self, new: Arrival, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+    def size_once(self, new: IncomingPod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
         """Return the same without a place in memory, for pods whose siblings get something else."""
         return self._work_out(new.read(), autoscaler, bounds)
 
@@ -207,7 +207,7 @@ class Sizings:
         self._known.clear()
         self._bytes = 0
 
-    def _work_out(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+    def _work_out(self, pod: Pod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
         on_nodes = () if bounds.rooms is None else bounds.rooms.for_pod(pod)
         room = BoostRoom(
             (*bounds.limit_ranges, *on_nodes),

@@ -13,7 +13,7 @@ import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY
 from trimtab.backtest.fleet import Fleet
-from trimtab.backtest.policies import NO_CHOICE, Choice, Readings, Situation
+from trimtab.backtest.policies import NO_CHOICE, Choice, PolicyReadings, PolicySituation
 from trimtab.core.changes.outcomes import Evict, Resize
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.histogram.buckets import Floats, Ints
@@ -31,8 +31,8 @@ from trimtab.core.model.pods import (
     OwnerReference,
     Pod,
     PodPhase,
+    TargetResources,
     Termination,
-    Wanted,
     WorkloadName,
 )
 from trimtab.core.model.recommendation import RecommendationSettings
@@ -80,7 +80,7 @@ def original_settings() -> AutoscalerSettings:
     )
 
 
-class Autoscaled:
+class AutoscalerPolicy:
     """One autoscaler for each workload, all with the same spec."""
 
     def __init__(
@@ -103,20 +103,20 @@ class Autoscaled:
         self._groups = np.array([owners[each.identity] for each in self._autoscalers], np.int64)
         """Where each workload's numbers stand: pods come and go, containers stay the same."""
 
-    def observe(self, readings: Readings, /) -> None:
+    def observe(self, readings: PolicyReadings, /) -> None:
         """Take in what containers used."""
         rows, times = self._rows[readings.workloads], readings.times
         now = float(times.max(initial=0.0))
         self._usage.add_cpu(Samples(rows, readings.amounts[CPU], times), now)
         self._usage.add_memory(Samples(rows, readings.amounts[MEMORY], times), now)
 
-    def learn_kills(self, killed: Situation, /) -> None:
+    def learn_kills(self, killed: PolicySituation, /) -> None:
         """Take in that containers were killed for want of memory."""
         requests = killed.fleet.requests[MEMORY, killed.workloads]
         kills = Samples(self._rows[killed.workloads], requests, killed.times)
         self._usage.add_oom_kills(kills, float(killed.times.max()))
 
-    def choose(self, situation: Situation, /) -> Choice:
+    def choose(self, situation: PolicySituation, /) -> Choice:
         """Who is to be changed, as the updater's plan says."""
         if self._mode in _IDLE_MODES:
             return NO_CHOICE
@@ -137,7 +137,7 @@ class Autoscaled:
         bounds = numbers[:, [estimators.LOWER, estimators.UPPER]].swapaxes(0, 1)
         return np.where(bounds < 0, np.nan, bounds)
 
-    def _forget_kills(self, situation: Situation) -> None:
+    def _forget_kills(self, situation: PolicySituation) -> None:
         """Forget OOM kills of long ago; each workload has a clock of its own."""
         usage = self._usage
         now = np.full(len(usage.aggregates.floats("lifetime")), -np.inf)
@@ -152,7 +152,7 @@ class Autoscaled:
         floors = [self._settings.recommendations.of(resource).pod_floor for resource in BOTH]
         return np.where(numbers == NO_SAMPLES, np.array(floors)[:, np.newaxis], numbers)
 
-    def _may_change(self, situation: Situation, numbers: Ints) -> Booleans:
+    def _may_change(self, situation: PolicySituation, numbers: Ints) -> Booleans:
         """Whom the plan may want to change: nobody else, but not all of them."""
         fleet, workloads = situation.fleet, situation.workloads
         thresholds = self._settings.plan.thresholds
@@ -291,7 +291,7 @@ def _recommendation(numbers: Ints) -> ContainerRecommendation:
     return ContainerRecommendation(CONTAINER, target, lower, upper, uncapped)
 
 
-def _changed(pod: Pod, wanted: Wanted) -> Allocation:
+def _changed(pod: Pod, wanted: TargetResources) -> Allocation:
     """What the container has once it has what is wanted."""
     current, new = pod.containers[0].spec, wanted[CONTAINER]
     return Allocation(

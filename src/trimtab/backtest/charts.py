@@ -18,7 +18,7 @@ _NICE: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """Values over time, in steps from point to point or straight; NaN where there is none."""
 
     name: str
@@ -65,7 +65,7 @@ class Timeline:
     title: str
     unit: str
     days: float
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     marks: Sequence[float] = ()
     """Where, as shares of the days."""
 
@@ -121,7 +121,7 @@ def _draw_axes(axes: Axes) -> Iterator[str]:
     yield f'<text class="unit" x="{_LEFT + 4}" y="{_TOP + 9}">{axes.y_title}</text>'
 
 
-def _draw_line(line: Line, axes: Axes) -> str:
+def _draw_line(line: ChartLine, axes: Axes) -> str:
     width = axes.x_most / max(len(line.values), 1)
     path: list[str] = []
     pen_up = True
@@ -143,7 +143,7 @@ def _draw_line(line: Line, axes: Axes) -> str:
     )
 
 
-def _point(x: float, y: float, line: Line) -> str:
+def _point(x: float, y: float, line: ChartLine) -> str:
     return f"{y:.1f}" if line.is_stepped else f"{x:.1f},{y:.1f}"
 
 

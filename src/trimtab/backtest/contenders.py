@@ -5,7 +5,11 @@ from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 
-from trimtab.backtest.autoscaler_policy import Autoscaled, AutoscalerSettings, original_settings
+from trimtab.backtest.autoscaler_policy import (
+    AutoscalerPolicy,
+    AutoscalerSettings,
+    original_settings,
+)
 from trimtab.backtest.demand import Demand
 from trimtab.backtest.policies import Clairvoyant, Policy, Static, hindsight
 from trimtab.backtest.scenarios import Scenario, first_requests
@@ -24,7 +28,7 @@ class Today:
 
 
 @dataclass(frozen=True, slots=True)
-class Governed:
+class AutoscalerContender:
     """An autoscaler, under some settings of the components."""
 
     name: str
@@ -33,7 +37,7 @@ class Governed:
 
 
 @dataclass(frozen=True, slots=True)
-class Hindsight:
+class HindsightContender:
     """A constant that covers a part of all that came; nobody could have known it."""
 
     name: str
@@ -49,16 +53,16 @@ class Knowing:
     hours: int
 
 
-Contender: TypeAlias = Today | Governed | Hindsight | Knowing
+Contender: TypeAlias = Today | AutoscalerContender | HindsightContender | Knowing
 
 BUILT_IN: Final = {
     contender.name: contender
     for contender in (
         Today(),
-        Governed("original", settings=original_settings()),
-        Governed("trimtab"),
-        Hindsight("static-p99", 0.99, 0.99),
-        Hindsight("static-p99-max", 0.99, 1.0),
+        AutoscalerContender("original", settings=original_settings()),
+        AutoscalerContender("trimtab"),
+        HindsightContender("static-p99", 0.99, 0.99),
+        HindsightContender("static-p99-max", 0.99, 1.0),
         Knowing("clairvoyant-daily", 24),
         Knowing("clairvoyant-hourly", 1),
     )
@@ -68,9 +72,9 @@ BUILT_IN: Final = {
 def starting_requests(contender: Contender, demand: Demand, scenario: Scenario) -> Floats:
     """What is requested before anything was seen."""
     match contender:
-        case Today() | Governed():
+        case Today() | AutoscalerContender():
             return first_requests(demand, scenario)
-        case Hindsight(_, cpu_fraction, memory_fraction):
+        case HindsightContender(_, cpu_fraction, memory_fraction):
             return hindsight(demand, cpu_fraction=cpu_fraction, memory_fraction=memory_fraction)
         case Knowing(_, hours):
             count = len(demand)
@@ -82,10 +86,10 @@ def starting_requests(contender: Contender, demand: Demand, scenario: Scenario) 
 def make_policy(contender: Contender, demand: Demand) -> Policy:
     """Who sizes the containers from then on."""
     match contender:
-        case Today() | Hindsight():
+        case Today() | HindsightContender():
             return Static()
-        case Governed(_, autoscaler, settings):
-            return Autoscaled(autoscaler, settings, demand.starts)
+        case AutoscalerContender(_, autoscaler, settings):
+            return AutoscalerPolicy(autoscaler, settings, demand.starts)
         case Knowing(_, hours):
             return Clairvoyant(demand, hours)
         case _:

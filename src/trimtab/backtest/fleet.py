@@ -95,7 +95,7 @@ EPISODE_MINUTES: Final = 60
 
 
 @dataclass(slots=True)
-class Tally:
+class FleetSums:
     """Sums over all minutes, a column for each workload."""
 
     workloads: int
@@ -155,10 +155,10 @@ class Tally:
         self.good_after[rows] = hours
 
 
-def join(tallies: Sequence[Tally]) -> Tally:
+def join(tallies: Sequence[FleetSums]) -> FleetSums:
     """The tally of all workloads of some replays."""
-    joined = Tally(sum(tally.workloads for tally in tallies))
-    for each in fields(Tally):
+    joined = FleetSums(sum(tally.workloads for tally in tallies))
+    for each in fields(FleetSums):
         if each.name != "workloads":
             parts = [getattr(tally, each.name) for tally in tallies]
             setattr(joined, each.name, np.concatenate(parts, axis=-1))

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.backtest.charts import Dot, Line, Timeline, axes_around, draw_dots, draw_timeline
+from trimtab.backtest.charts import ChartLine, Dot, Timeline, axes_around, draw_dots, draw_timeline
 from trimtab.backtest.demand import CPU, MEMORY, Demand
-from trimtab.backtest.runs import Outcome, Run
+from trimtab.backtest.runs import Run, RunOutcome
 from trimtab.backtest.tables import Row, cells, header
-from trimtab.backtest.timeline import LOWER, REQUEST, UPPER, Course, most_needed
+from trimtab.backtest.timeline import LOWER, REQUEST, UPPER, UsageTimeline, most_needed
 from trimtab.core.histogram.buckets import Floats, Ints
 
 
@@ -47,18 +47,18 @@ _LOOKS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ReportContents:
     """Everything that a page tells."""
 
     source: str
     """Where the usage was recorded."""
     demand: Demand
     runs: Sequence[Run]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[RunOutcome]
     rows: Sequence[Row]
 
 
-def to_html(findings: Findings, answer: str = "") -> str:
+def to_html(findings: ReportContents, answer: str = "") -> str:
     """The whole page, which begins with an answer if there is one."""
     count, days = len(findings.demand), _days(findings.demand)
     body = "\n".join(
@@ -93,7 +93,7 @@ def _per_workload(rows: Sequence[Row]) -> Iterator[str]:
         yield _table(rows)
 
 
-def _frontiers(findings: Findings) -> Iterator[str]:
+def _frontiers(findings: ReportContents) -> Iterator[str]:
     """Slack against risk, a chart for each scenario."""
     yield "<h2>What is wasted, and what is risked</h2>"
     yield _note("The lower and the further left, the better.")
@@ -119,7 +119,7 @@ def _dot(row: Row, slack: float, risk: float, rows: Sequence[Row]) -> Dot:
     return Dot(row.policy, 100 * slack, risk, f"p{rows.index(row) % _LOOKS}")
 
 
-def _courses(findings: Findings) -> Iterator[str]:
+def _courses(findings: ReportContents) -> Iterator[str]:
     """The requests, the usage and the bounds of those to which most happened."""
     yield "<h2>How it went</h2>"
     key = "".join(f'<span><i class="{look}"></i>{meaning}</span>' for look, meaning in _KEY)
@@ -139,7 +139,7 @@ def _courses(findings: Findings) -> Iterator[str]:
             yield "</div>"
 
 
-def _telling(outcomes: Sequence[Outcome]) -> list[int]:
+def _telling(outcomes: Sequence[RunOutcome]) -> list[int]:
     """The workloads to which most happened, whatever the policy: kills first, then changes."""
     tallies = [outcome.tally for outcome in outcomes]
     kills = np.array([tally.kills for tally in tallies]).sum(axis=0)
@@ -148,14 +148,16 @@ def _telling(outcomes: Sequence[Outcome]) -> list[int]:
     return [int(workload) for workload in order[:MOST_WORKLOADS]]
 
 
-def _timeline(title: str, demand: Demand, course: Course, workload: int, resource: int) -> Timeline:
+def _timeline(
+    title: str, demand: Demand, course: UsageTimeline, workload: int, resource: int
+) -> Timeline:
     unit, scale = _UNITS[resource]
     count = -(-int(demand.lengths[workload]) // course.steps)
     lines = course.lines[:count, :, resource, workload] / scale
     used = most_needed(demand, workload, course.steps)[:, resource] / scale
     killed = np.flatnonzero(course.kills[:count, workload]) if resource == MEMORY else ()
     bounds = [
-        Line(name, _below(lines[:, place], _HEADROOM * _highest(used, lines)), "bound")
+        ChartLine(name, _below(lines[:, place], _HEADROOM * _highest(used, lines)), "bound")
         for name, place in (("lower bound", LOWER), ("upper bound", UPPER))
     ]
     return Timeline(
@@ -164,8 +166,8 @@ def _timeline(title: str, demand: Demand, course: Course, workload: int, resourc
         days=float(demand.lengths[workload]) / demand.steps_per_day,
         lines=[
             *bounds,
-            Line("needed", used.tolist(), "used", is_stepped=False),
-            Line("requested", lines[:, REQUEST].tolist(), "request"),
+            ChartLine("needed", used.tolist(), "used", is_stepped=False),
+            ChartLine("requested", lines[:, REQUEST].tolist(), "request"),
         ],
         marks=[(place + 0.5) / count for place in killed],
     )

@@ -17,7 +17,7 @@ _MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class PolicyReadings:
     """What containers were seen to use, those of one container together and in their order."""
 
     workloads: Ints
@@ -27,7 +27,7 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PolicySituation:
     """Some workloads, each at its own moment."""
 
     workloads: Ints
@@ -54,15 +54,15 @@ NO_CHOICE: Final = Choice(_NOBODY, np.zeros((2, 0)), np.zeros((2, 0)))
 class Policy(Protocol):
     """What a replay asks of a policy."""
 
-    def observe(self, readings: Readings, /) -> None:
+    def observe(self, readings: PolicyReadings, /) -> None:
         """Take in what containers used."""
         ...
 
-    def learn_kills(self, killed: Situation, /) -> None:
+    def learn_kills(self, killed: PolicySituation, /) -> None:
         """Take in that containers were killed for want of memory."""
         ...
 
-    def choose(self, situation: Situation, /) -> Choice:
+    def choose(self, situation: PolicySituation, /) -> Choice:
         """Who gets another size now."""
         ...
 
@@ -74,13 +74,13 @@ class Policy(Protocol):
 class Static:
     """Nothing is ever changed."""
 
-    def observe(self, _: Readings, /) -> None:
+    def observe(self, _: PolicyReadings, /) -> None:
         """Nothing is learned."""
 
-    def learn_kills(self, _: Situation, /) -> None:
+    def learn_kills(self, _: PolicySituation, /) -> None:
         """Nothing is learned."""
 
-    def choose(self, _: Situation, /) -> Choice:
+    def choose(self, _: PolicySituation, /) -> Choice:
         """Nobody."""
         return NO_CHOICE
 
@@ -97,7 +97,7 @@ class Clairvoyant(Static):
         self._span = hours * 3600 // demand.step_seconds
         self._cpu_fraction = 0.99
 
-    def choose(self, situation: Situation, /) -> Choice:
+    def choose(self, situation: PolicySituation, /) -> Choice:
         """All whose next hours begin with the next minute."""
         workloads = situation.workloads
         elapsed = situation.times - self._demand.starts[workloads] + _MINUTE

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY, Demand
-from trimtab.backtest.fleet import LONG_RUN, Fleet, Tally
-from trimtab.backtest.policies import Choice, Policy, Readings, Situation
-from trimtab.backtest.timeline import Course
+from trimtab.backtest.fleet import LONG_RUN, Fleet, FleetSums
+from trimtab.backtest.policies import Choice, Policy, PolicyReadings, PolicySituation
+from trimtab.backtest.timeline import UsageTimeline
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 
@@ -98,15 +98,15 @@ class Replay:
     demand: Demand
     fleet: Fleet
     policy: Policy
-    tally: Tally
-    course: Course | None = None
+    tally: FleetSums
+    course: UsageTimeline | None = None
     """Where it is noted how it went, if anybody wants to see that."""
     is_fine: bool = False
     """Whether everybody goes minute by minute."""
     after_day: Callable[[], None] = lambda: None
     """Is called whenever another day is over."""
 
-    def run(self) -> Tally:
+    def run(self) -> FleetSums:
         """What became of it."""
         clock = np.zeros(len(self.demand), np.int64)
         suitability = Suitability(self.demand)
@@ -160,7 +160,9 @@ class Replay:
         seen = self.fleet.visible(rows, amounts)
         passed = np.arange(minutes.sum()) - np.repeat(np.cumsum(minutes) - minutes, minutes)
         times = np.repeat(self._times(rows, clock), minutes) + _MINUTE * passed
-        self.policy.observe(Readings(rows.repeat(minutes), seen.repeat(minutes, axis=1), times))
+        self.policy.observe(
+            PolicyReadings(rows.repeat(minutes), seen.repeat(minutes, axis=1), times)
+        )
 
     def _choose(self, rows: Ints, clock: Ints) -> None:
         choice = self.policy.choose(self._situation(rows, clock))
@@ -182,8 +184,8 @@ class Replay:
         hours = steps[suits] * self.demand.step_seconds / 3600
         self.tally.note_good_sizes(rows[suits], hours)
 
-    def _situation(self, rows: Ints, clock: Ints) -> Situation:
-        return Situation(rows, self.fleet, self._times(rows, clock))
+    def _situation(self, rows: Ints, clock: Ints) -> PolicySituation:
+        return PolicySituation(rows, self.fleet, self._times(rows, clock))
 
     def _times(self, rows: Ints, clock: Ints) -> Floats:
         return self.demand.starts[rows] + clock * _MINUTE

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 from trimtab.backtest import timeline as course
 from trimtab.backtest.contenders import Contender, make_policy, starting_requests
 from trimtab.backtest.demand import Demand
-from trimtab.backtest.fleet import Fleet, Tally, join
+from trimtab.backtest.fleet import Fleet, FleetSums, join
 from trimtab.backtest.replay import Replay
 from trimtab.backtest.scenarios import Scenario, limits_of
-from trimtab.backtest.timeline import Course
+from trimtab.backtest.timeline import UsageTimeline
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -43,7 +43,7 @@ class Work(Protocol[_ResultT_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[ResultT]):
+class WorkShare(Generic[ResultT]):
     """Some work, and how many days it has."""
 
     work: Work[ResultT]
@@ -51,7 +51,7 @@ class Part(Generic[ResultT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class WorkerPool:
     """Who does the work."""
 
     jobs: int
@@ -73,7 +73,7 @@ class _Days:
                 self.shared.value += 1
 
 
-def finish(parts: Sequence[Part[ResultT]], crew: Crew, tell: Progress) -> list[ResultT]:
+def finish(parts: Sequence[WorkShare[ResultT]], crew: WorkerPool, tell: Progress) -> list[ResultT]:
     """What became of each part."""
     total = max(sum(part.days for part in parts), 1)
     if crew.jobs == 1 and crew.pool is None:
@@ -81,13 +81,13 @@ def finish(parts: Sequence[Part[ResultT]], crew: Crew, tell: Progress) -> list[R
     return _finish_elsewhere(parts, crew, lambda done: tell(done / total))
 
 
-def _finish_here(parts: Sequence[Part[ResultT]], tell: Callable[[int], None]) -> list[ResultT]:
+def _finish_here(parts: Sequence[WorkShare[ResultT]], tell: Callable[[int], None]) -> list[ResultT]:
     days = count(1)
     return [part.work(after_day=lambda: tell(next(days))) for part in parts]
 
 
 def _finish_elsewhere(
-    parts: Sequence[Part[ResultT]], crew: Crew, tell: Callable[[int], None]
+    parts: Sequence[WorkShare[ResultT]], crew: WorkerPool, tell: Callable[[int], None]
 ) -> list[ResultT]:
     context = get_context("spawn")  # So that no lock of a thread of ours is copied.
     days: Synchronized[int] = context.Value(c_long, 0)
@@ -131,23 +131,30 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What became of some workloads in one run."""
 
-    tally: Tally
-    course: Course
+    tally: FleetSums
+    course: UsageTimeline
     """Empty unless somebody wants to see it."""
 
 
 def run_all(
-    runs: Sequence[Run], demand: Demand, *, crew: Crew, tell: Progress, keeps_course: bool = False
-) -> list[Outcome]:
+    runs: Sequence[Run],
+    demand: Demand,
+    *,
+    crew: WorkerPool,
+    tell: Progress,
+    keeps_course: bool = False,
+) -> list[RunOutcome]:
     """What became of each run."""
     # Most of what a move costs does not depend on how many make it: no more shards than needed.
     shards = list(_shards(demand, -(-crew.jobs // max(len(runs), 1))))
     stretch = course.stretch(demand) if keeps_course else 0
     parts = [
-        Part(partial(play, run, shard, stretch), shard.days) for run in runs for shard in shards
+        WorkShare(partial(play, run, shard, stretch), shard.days)
+        for run in runs
+        for shard in shards
     ]
     outcomes = finish(parts, crew, tell)
     count = len(shards)
@@ -156,21 +163,21 @@ def run_all(
 
 def play(
     run: Run, demand: Demand, stretch: int = 0, *, after_day: Callable[[], None] = lambda: None
-) -> Outcome:
+) -> RunOutcome:
     """What became of some workloads in one run, drawn in stretches of so many steps if any."""
     requests = starting_requests(run.contender, demand, run.scenario)
     fleet = Fleet(requests, limits_of(requests, demand, run.scenario))
     policy = make_policy(run.contender, demand)
     stretches = -(-len(demand.amounts) // stretch) if stretch else 0
     drawn = course.blank(stretches, stretch, len(demand))
-    tally = Tally(len(demand))
+    tally = FleetSums(len(demand))
     noted = drawn if stretch else None
     Replay(demand, fleet, policy, tally, course=noted, after_day=after_day).run()
-    return Outcome(tally, drawn)
+    return RunOutcome(tally, drawn)
 
 
-def _join(outcomes: Sequence[Outcome]) -> Outcome:
-    return Outcome(
+def _join(outcomes: Sequence[RunOutcome]) -> RunOutcome:
+    return RunOutcome(
         join([outcome.tally for outcome in outcomes]),
         course.join_courses([outcome.course for outcome in outcomes]),
     )

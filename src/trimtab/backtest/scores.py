@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.backtest.demand import CPU, MEMORY
-from trimtab.backtest.fleet import Tally
+from trimtab.backtest.fleet import FleetSums
 from trimtab.core.histogram.buckets import Floats, Ints
 
 _DAY: Final = 1440.0
@@ -54,7 +54,7 @@ class Interval:
     highest: float
 
 
-def score(tally: Tally, workloads: Ints | None = None) -> Scores:
+def score(tally: FleetSums, workloads: Ints | None = None) -> Scores:
     """The scores of some workloads together, or of all; one may be counted several times."""
     some = np.arange(tally.workloads) if workloads is None else workloads
     minutes = float(tally.minutes[some].sum())
@@ -76,7 +76,7 @@ def score(tally: Tally, workloads: Ints | None = None) -> Scores:
     )
 
 
-def bootstrap(tally: Tally, seed: int) -> dict[str, Interval]:
+def bootstrap(tally: FleetSums, seed: int) -> dict[str, Interval]:
     """By score the interval that it lies in, from drawing workloads again and again."""
     dice = np.random.default_rng(seed)
     draws = dice.integers(tally.workloads, size=(_DRAWS, tally.workloads))

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final
 
 from trimtab.backtest.autoscaler_policy import AutoscalerSettings
-from trimtab.backtest.contenders import Governed
+from trimtab.backtest.contenders import AutoscalerContender
 from trimtab.backtest.scores import Scores
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.recommendation import ResourceSettings
@@ -68,7 +68,7 @@ class Point:
         return scores.cpu_slack_core_hours + scores.memory_slack_gib_hours / GIB_PER_CORE
 
 
-def governed(setting: Setting, autoscaler: Autoscaler) -> Governed:
+def governed(setting: Setting, autoscaler: Autoscaler) -> AutoscalerContender:
     """An autoscaler under a recommender with this setting."""
     plain = AutoscalerSettings()
     usage = replace(
@@ -81,7 +81,7 @@ def governed(setting: Setting, autoscaler: Autoscaler) -> Governed:
         margin_fraction=setting.margin,
     )
     settings = replace(plain, usage=usage, recommendations=recommendations)
-    return Governed(str(setting), autoscaler, settings)
+    return AutoscalerContender(str(setting), autoscaler, settings)
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:

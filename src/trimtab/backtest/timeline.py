@@ -17,7 +17,7 @@ REQUEST, LOWER, UPPER = range(3)
 
 
 @dataclass(slots=True)
-class Course:
+class UsageTimeline:
     """What was in force at the end of each stretch of time, and how many kills fell into it."""
 
     steps: int
@@ -43,13 +43,13 @@ def stretch(demand: Demand) -> int:
     return max(-(-len(demand.amounts) // BINS), 1)
 
 
-def blank(stretches: int, steps: int, workloads: int) -> Course:
+def blank(stretches: int, steps: int, workloads: int) -> UsageTimeline:
     """The course of workloads of which nothing was noted yet."""
     lines = np.full((stretches, 3, 2, workloads), np.nan)
-    return Course(steps, lines, np.zeros((stretches, workloads), np.int64))
+    return UsageTimeline(steps, lines, np.zeros((stretches, workloads), np.int64))
 
 
-def join_courses(courses: Sequence[Course]) -> Course:
+def join_courses(courses: Sequence[UsageTimeline]) -> UsageTimeline:
     """The course of all workloads of some replays, whose stretches are equally long."""
     longest = max(len(course.kills) for course in courses)
     joined = blank(longest, courses[0].steps, sum(course.kills.shape[1] for course in courses))

@@ -22,7 +22,7 @@ from trimtab.api.wire.lists import decode_list, decode_name
 from trimtab.cli.app import app
 from trimtab.cli.commands.read_cluster import joined
 from trimtab.cli.errors import FailedError
-from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cli.runtime.cluster_connection import choose_connection
 from trimtab.cluster.auth.connection import usual_files
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.auth.kubeconfig_files import read_files
@@ -35,7 +35,7 @@ _PATIENCE_SECONDS: Final = 3.0
 _MOST: Final = "500"
 
 
-class Named(StrEnum):
+class NamedObjects(StrEnum):
     """Things that have names."""
 
     AUTOSCALER = "autoscaler"
@@ -44,7 +44,7 @@ class Named(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CompletionPlace:
     """Where to look for them."""
 
     kubeconfig: str = ""
@@ -53,30 +53,32 @@ class Place:
     is_everywhere: bool = False
 
 
-def list_names(named: Named, place: Place) -> list[str]:
+def list_names(named: NamedObjects, place: CompletionPlace) -> list[str]:
     """All names of a kind; none where nobody tells them."""
     try:
-        if named is Named.CONTEXT:
+        if named is NamedObjects.CONTEXT:
             files = [Path(place.kubeconfig)] if place.kubeconfig else usual_files(os.environ)
             return sorted(read_files(files).contexts)
         clock = RealClock()
-        connection = find_way(place.kubeconfig, clock, os.environ, place.context)
+        connection = choose_connection(place.kubeconfig, clock, os.environ, place.context)
         return sorted(set(asyncio.run(_ask(named, place, connection, clock))))
     except (FailedError, ClusterError, DecodeError, TimeoutError):
         return []
 
 
-async def _ask(named: Named, place: Place, connection: Connection, clock: RealClock) -> list[str]:
+async def _ask(
+    named: NamedObjects, place: CompletionPlace, connection: Connection, clock: RealClock
+) -> list[str]:
     async with asyncio.timeout(_PATIENCE_SECONDS), joined(connection, clock) as client:
         body = await client.fetch(_path(named, place, connection), {"limit": _MOST})
     return list(decode_list(body, decode_name).items)
 
 
-def _path(named: Named, place: Place, connection: Connection) -> str:
+def _path(named: NamedObjects, place: CompletionPlace, connection: Connection) -> str:
     match named:
-        case Named.NAMESPACE | Named.CONTEXT:
+        case NamedObjects.NAMESPACE | NamedObjects.CONTEXT:
             return paths.collection("v1", "namespaces")
-        case Named.AUTOSCALER:
+        case NamedObjects.AUTOSCALER:
             own = place.namespace or connection.namespace
             return paths.autoscalers("" if place.is_everywhere else own)
         case _:
@@ -86,15 +88,15 @@ def _path(named: Named, place: Place, connection: Connection) -> str:
 _FILES: Final = ":0"
 _NO_FILES: Final = ":4"
 _NAMES_OF_FLAGS: Final = {
-    "--namespace": Named.NAMESPACE,
-    "-n": Named.NAMESPACE,
-    "--context": Named.CONTEXT,
+    "--namespace": NamedObjects.NAMESPACE,
+    "-n": NamedObjects.NAMESPACE,
+    "--context": NamedObjects.CONTEXT,
 }
 _NAMES_OF_ARGUMENTS: Final = {
-    ("get",): Named.AUTOSCALER,
-    ("explain",): Named.AUTOSCALER,
-    ("checkpoint", "inspect"): Named.AUTOSCALER,
-    ("checkpoint", "export"): Named.AUTOSCALER,
+    ("get",): NamedObjects.AUTOSCALER,
+    ("explain",): NamedObjects.AUTOSCALER,
+    ("checkpoint", "inspect"): NamedObjects.AUTOSCALER,
+    ("checkpoint", "export"): NamedObjects.AUTOSCALER,
 }
 _FILE_FLAGS: Final = ("file", "kubeconfig", "trace", "policy", "key", "out", "output")
 """With what the names of flags end whose values are files."""
@@ -109,7 +111,7 @@ class Shell(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CompletionAnswer:
     """What may come next."""
 
     candidates: tuple[str, ...] = ()
@@ -162,7 +164,7 @@ def tell(words: Sequence[str]) -> int:
     return 0
 
 
-def complete(words: Sequence[str]) -> Answer:
+def complete(words: Sequence[str]) -> CompletionAnswer:
     """What may stand in place of the last word, which begins with it."""
     *before, typed = words or [""]
     commands, rest = _split(before)
@@ -173,7 +175,9 @@ def complete(words: Sequence[str]) -> Answer:
     if typed.startswith("--") and "=" in typed:
         name, _, value = typed.partition("=")
         found = _values(flags.get(name), name, value, before)
-        return Answer(tuple(f"{name}={each}" for each in found.candidates), found.are_files)
+        return CompletionAnswer(
+            tuple(f"{name}={each}" for each in found.candidates), found.are_files
+        )
     if rest and (flag := flags.get(rest[-1])) is not None and flag.token_count()[0]:
         return _values(flag, rest[-1], typed, before)
     if typed.startswith("-"):
@@ -217,22 +221,22 @@ def _list_arguments(command: cyclopts.App) -> Iterator[Argument]:
         yield from command.assemble_argument_collection()
 
 
-def _values(flag: Argument | None, name: str, typed: str, words: Sequence[str]) -> Answer:
+def _values(flag: Argument | None, name: str, typed: str, words: Sequence[str]) -> CompletionAnswer:
     """What a flag may be given."""
     if flag is None:
-        return Answer()
+        return CompletionAnswer()
     if choices := flag.get_choices():
         return _only(choices, typed)
     if name in _NAMES_OF_FLAGS:
         return _only(list_names(_NAMES_OF_FLAGS[name], _place(words)), typed)
     if flag.hint is bool:
         return _only(["true", "false"], typed)
-    return Answer(are_files=name.endswith(_FILE_FLAGS) or flag.hint is Path)
+    return CompletionAnswer(are_files=name.endswith(_FILE_FLAGS) or flag.hint is Path)
 
 
 def _arguments(
     command: cyclopts.App, commands: tuple[str, ...], typed: str, words: Sequence[str]
-) -> Answer:
+) -> CompletionAnswer:
     """What may be given beside flags."""
     if commands in _NAMES_OF_ARGUMENTS:
         return _only(list_names(_NAMES_OF_ARGUMENTS[commands], _place(words)), typed)
@@ -240,16 +244,16 @@ def _arguments(
         each for each in _list_arguments(command) if each.show and not each.names[0].startswith("-")
     ]
     choices = [choice for each in arguments for choice in each.get_choices() or ()]
-    return _only(choices, typed) if choices else Answer(are_files=bool(arguments))
+    return _only(choices, typed) if choices else CompletionAnswer(are_files=bool(arguments))
 
 
-def _only(names: Sequence[str], typed: str) -> Answer:
-    return Answer(tuple(name for name in names if name.startswith(typed)))
+def _only(names: Sequence[str], typed: str) -> CompletionAnswer:
+    return CompletionAnswer(tuple(name for name in names if name.startswith(typed)))
 
 
-def _place(words: Sequence[str]) -> Place:
+def _place(words: Sequence[str]) -> CompletionPlace:
     """The cluster that the rest of the command line names."""
-    return Place(
+    return CompletionPlace(
         _value(words, "--kubeconfig"),
         _value(words, "--context"),
         _value(words, "--namespace", "-n"),

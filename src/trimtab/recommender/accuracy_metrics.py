@@ -19,7 +19,7 @@ from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.recommendation.recommender import UncappedTargets
 from trimtab.recommender.prometheus_types import ArrayHistogram, PlainCounter
 from trimtab.recommender.reports import Accepted, TickReport
-from trimtab.recommender.state import Knowledge, Subject
+from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 _POSITIVE: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1),
@@ -106,7 +106,7 @@ class QualityMeter:
     def __init__(self) -> None:
         self._told: _Told | None = None
 
-    def note(self, report: TickReport, knowledge: Knowledge) -> None:
+    def note(self, report: TickReport, knowledge: RecommenderState) -> None:
         """Count the samples of a tick, and what became of recommendations in it."""
         if self._told is not None:
             for accepted in report.accepted:
@@ -118,7 +118,7 @@ class QualityMeter:
         self._told = told
 
 
-def _modes(targets: UncappedTargets, subjects: Mapping[AutoscalerName, Subject]) -> Ints:
+def _modes(targets: UncappedTargets, subjects: Mapping[AutoscalerName, AutoscalerState]) -> Ints:
     places = {name: _MODES.index(subject.autoscaler.mode) for name, subject in subjects.items()}
     return np.array([places.get(name, 0) for name in targets.owners], np.int64)
 

@@ -34,12 +34,12 @@ from trimtab.core.usage.checkpoints import (
 )
 from trimtab.recommender.reports import Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge, Subject
+from trimtab.recommender.state import AutoscalerState, RecommenderState
 from trimtab.recommender.writes import Writers
 
 
 def draft_checkpoints(
-    knowledge: Knowledge, names: Iterable[AutoscalerName], now: datetime
+    knowledge: RecommenderState, names: Iterable[AutoscalerName], now: datetime
 ) -> list[Checkpoint]:
     """The checkpoints of some autoscalers, as they would be written now."""
     aggregates = encode_checkpoints(knowledge.usage, names, now)
@@ -82,7 +82,7 @@ def is_same(draft: Checkpoint, stored: Checkpoint) -> bool:
     )
 
 
-def note_stored(knowledge: Knowledge, checkpoints: Iterable[Checkpoint]) -> None:
+def note_stored(knowledge: RecommenderState, checkpoints: Iterable[Checkpoint]) -> None:
     """Know of which containers something is stored."""
     for checkpoint in checkpoints:
         subject = knowledge.subjects[owner_of(checkpoint)]
@@ -124,7 +124,9 @@ class CheckpointKeeper:
     has_orphans_left: bool = field(default=False, init=False)
     """True if time ran out before all orphans of the last search were deleted."""
 
-    async def save_due(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
+    async def save_due(
+        self, knowledge: RecommenderState, writers: Writers, now: datetime
+    ) -> TickReport:
         """Write the checkpoints of those whose turn it is."""
         served, settings = knowledge.served, self.settings
         due = list_due(
@@ -137,7 +139,9 @@ class CheckpointKeeper:
         )
         return await self._save_in_portions(knowledge, due, writers, now)
 
-    async def save_all(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
+    async def save_all(
+        self, knowledge: RecommenderState, writers: Writers, now: datetime
+    ) -> TickReport:
         """Write all checkpoints, those first whose loss would be the greatest."""
         served = knowledge.served
         order = list_by_worth(
@@ -149,7 +153,7 @@ class CheckpointKeeper:
 
     async def _save_in_portions(
         self,
-        knowledge: Knowledge,
+        knowledge: RecommenderState,
         order: Sequence[AutoscalerName],
         writers: Writers,
         now: datetime,
@@ -170,7 +174,7 @@ class CheckpointKeeper:
 
     async def save(
         self,
-        knowledge: Knowledge,
+        knowledge: RecommenderState,
         names: Iterable[AutoscalerName],
         writers: Writers,
         now: datetime,
@@ -227,7 +231,7 @@ class CheckpointKeeper:
 
     def _end_turns(
         self,
-        knowledge: Knowledge,
+        knowledge: RecommenderState,
         names: AbstractSet[AutoscalerName],
         drafts: Iterable[Checkpoint],
         now: datetime,
@@ -294,7 +298,9 @@ class CheckpointKeeper:
         stored = self.cluster.checkpoints.find(draft.namespace, draft.written_name)
         return stored is None or not is_same(draft, stored)
 
-    def _poorer(self, knowledge: Knowledge, drafts: Iterable[Checkpoint]) -> set[CheckpointKey]:
+    def _poorer(
+        self, knowledge: RecommenderState, drafts: Iterable[Checkpoint]
+    ) -> set[CheckpointKey]:
         """Those that hold less than what is stored of the same pods."""
         stored = {
             key_of(draft): found.aggregate
@@ -315,7 +321,7 @@ def _with_names(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, Checkpoint
     return [(f"{each.namespace}/{each.name}", each) for each in checkpoints]
 
 
-def _fetches_history(subject: Subject) -> bool:
+def _fetches_history(subject: AutoscalerState) -> bool:
     """Whether somebody else is still reading history: what we know is not all there is.
 
     While we read it ourselves what is learned meanwhile is saved, or a restart would lose it.

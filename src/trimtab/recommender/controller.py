@@ -26,10 +26,10 @@ from trimtab.recommender.load_cluster import (
 from trimtab.recommender.load_history import HistoryKeeper
 from trimtab.recommender.load_usage import count_oom_kills, take_in_usage
 from trimtab.recommender.publish import publish
-from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
+from trimtab.recommender.reports import Problem, Step, TickReport, TickResult
 from trimtab.recommender.restore import CheckpointRestorer
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge
+from trimtab.recommender.state import RecommenderState
 from trimtab.recommender.writes import Writers
 
 _logger: Final = logging.getLogger(__name__)
@@ -59,14 +59,14 @@ class Recommender:
         settings: RecommenderSettings,
         clock: Clock,
         history: HistorySource | None = None,
-        tell: Callable[[Turnout], None] | None = None,
+        tell: Callable[[TickResult], None] | None = None,
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
         self._source = usage
         self._settings = settings
         self._clock = clock
-        self._knowledge = Knowledge(settings)
+        self._knowledge = RecommenderState(settings)
         self._loader = AutoscalerLoader(
             cluster.autoscalers, cluster.owners, settings, checkpoints=cluster.checkpoints
         )
@@ -77,14 +77,14 @@ class Recommender:
         """Whether it is known what others have learned before we began to lead."""
         self._orphans_sought_at: datetime | None = None
         self._garbage_collected_at: datetime | None = None
-        self.last_turnout: Turnout | None = None
+        self.last_turnout: TickResult | None = None
         """How the last tick of `run` went."""
         self._tracer = tracer
         self._tell = tell
         """Who is told of each tick of `run`."""
 
     @property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> RecommenderState:
         """What was learned so far, to be looked at."""
         return self._knowledge
 
@@ -142,7 +142,7 @@ class Recommender:
         self._has_taken_up = True
         before = self._knowledge
         if self._restorer.take_up_again(before, self._clock.now()):
-            self._knowledge = Knowledge(self._settings)
+            self._knowledge = RecommenderState(self._settings)
             if self._history is not None:
                 self._history.forget()
             # Kills that were seen before are no news.
@@ -159,7 +159,7 @@ class Recommender:
             taken = max(timedelta(), self._clock.now() - begin)
             await self._clock.sleep(max(timedelta(), pause - taken))
 
-    def _try_to_tell(self, turnout: Turnout) -> None:
+    def _try_to_tell(self, turnout: TickResult) -> None:
         if self._tell is None:
             return
         try:
@@ -168,14 +168,14 @@ class Recommender:
             # What is told helps nobody who has lost what it is told of.
             _logger.exception("a tick could not be told of")
 
-    async def _try_tick(self, begin: datetime) -> Turnout:
+    async def _try_tick(self, begin: datetime) -> TickResult:
         try:
             with self._tracer.span("tick"):
-                return Turnout(begin, await self.tick())
+                return TickResult(begin, await self.tick())
         except Exception as error:
             # Whatever it is, the next tick may do better.
             _logger.exception("tick failed")
-            return Turnout(begin, failure=error)
+            return TickResult(begin, failure=error)
 
     async def _timed(self, step: Step, act: Callable[[], Awaitable[TickReport]]) -> TickReport:
         begin = self._clock.now()

@@ -27,11 +27,11 @@ from trimtab.recommender.load_usage import count_oom_kills, take_in_usage
 from trimtab.recommender.reports import TickReport
 from trimtab.recommender.restore import CheckpointRestorer
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge
+from trimtab.recommender.state import RecommenderState
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class DryRunInputs:
     """What is looked at."""
 
     groups: Sequence[Group]
@@ -60,7 +60,7 @@ class Bystander:
 
     def __init__(
         self,
-        sight: Sight,
+        sight: DryRunInputs,
         settings: RecommenderSettings,
         clock: Clock,
         history: HistorySource | None = None,
@@ -68,7 +68,7 @@ class Bystander:
         self._sight = sight
         self._settings = settings
         self._clock = clock
-        self._knowledge = Knowledge(settings)
+        self._knowledge = RecommenderState(settings)
         self.history = None if history is None else HistoryKeeper(history, clock, settings.history)
         """Reads the past while it is run."""
 

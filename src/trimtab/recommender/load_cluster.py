@@ -32,7 +32,7 @@ from trimtab.recommender.checkpoints import owner_of
 from trimtab.recommender.oom_observer import PodKey
 from trimtab.recommender.reports import Problem, ResourceSource, Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge, Subject
+from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
@@ -64,7 +64,7 @@ class AutoscalerLoader:
         self._settings = settings
         self._checkpoints = checkpoints
 
-    async def load(self, knowledge: Knowledge, now: datetime) -> TickReport:
+    async def load(self, knowledge: RecommenderState, now: datetime) -> TickReport:
         """Learn for every autoscaler that is ours, or was."""
         existing, problems = set(), []
         for autoscaler in self._autoscalers:
@@ -104,7 +104,7 @@ class AutoscalerLoader:
 
 
 def load_pods(
-    knowledge: Knowledge, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+    knowledge: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
 ) -> TickReport:
     """Track the pods that there are; those that are gone leave once their kills are counted."""
     view, given = knowledge.pods, list(pods)
@@ -119,7 +119,9 @@ def load_pods(
     return TickReport(pods=len(view.tracked) - leaving, resource_reads=reads)
 
 
-def load_nodes(knowledge: Knowledge, nodes: Iterable[Node], settings: RecommenderSettings) -> None:
+def load_nodes(
+    knowledge: RecommenderState, nodes: Iterable[Node], settings: RecommenderSettings
+) -> None:
     """Know what the largest node has to give; without nodes in sight only the settings say."""
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
     # A node that says it has nothing has not said anything yet.
@@ -128,7 +130,7 @@ def load_nodes(knowledge: Knowledge, nodes: Iterable[Node], settings: Recommende
     knowledge.oom_ceiling_bytes = most
 
 
-def delete_removed_pods(knowledge: Knowledge) -> None:
+def delete_removed_pods(knowledge: RecommenderState) -> None:
     """Stop tracking the pods that are gone; what they taught stays."""
     view = knowledge.pods
     # In a fixed order: rows that become free are used again, and their order is that of sums.
@@ -141,7 +143,7 @@ def delete_removed_pods(knowledge: Knowledge) -> None:
     view.leaving = set()
 
 
-def track(knowledge: Knowledge, pod: Pod, now: datetime) -> None:
+def track(knowledge: RecommenderState, pod: Pod, now: datetime) -> None:
     """Let a pod feed the aggregates of its labels."""
     name = PodName(pod.namespace, pod.name)
     names = [container.name for container in pod.containers]
@@ -150,14 +152,14 @@ def track(knowledge: Knowledge, pod: Pod, now: datetime) -> None:
     knowledge.usage.note_requests(name, requests)
 
 
-def is_wanted(knowledge: Knowledge, pod: Pod) -> bool:
+def is_wanted(knowledge: RecommenderState, pod: Pod) -> bool:
     """Whether any autoscaler is for the pod."""
     labels = tuple(sorted(pod.labels.items()))
     return knowledge.usage.links.has_learner(pod.namespace, labels)
 
 
 def _load_changed(
-    knowledge: Knowledge, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+    knowledge: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
 ) -> Counter[ResourceSource]:
     view = knowledge.pods
     ours = {name for name in {pod.namespace for pod in pods} if settings.covers(name)}
@@ -178,7 +180,7 @@ def _load_changed(
 
 
 def _load_pod(
-    knowledge: Knowledge, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
+    knowledge: RecommenderState, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
 ) -> None:
     view = knowledge.pods
     # What is tracked stays so: its autoscaler may be out of sight for a moment only.
@@ -208,10 +210,13 @@ def _source_of(container: Container) -> ResourceSource:
 
 
 def _meet(
-    knowledge: Knowledge, autoscaler: Autoscaler, verdict: Selector | Unsupported, now: datetime
-) -> Subject:
+    knowledge: RecommenderState,
+    autoscaler: Autoscaler,
+    verdict: Selector | Unsupported,
+    now: datetime,
+) -> AutoscalerState:
     learned = _without_status(autoscaler)
-    subject = Subject(autoscaler, learned, verdict, turn=Turn(now))
+    subject = AutoscalerState(autoscaler, learned, verdict, turn=Turn(now))
     knowledge.subjects[autoscaler.identity] = subject
     knowledge.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
     knowledge.selection_changed = True
@@ -219,8 +224,8 @@ def _meet(
 
 
 def _renew(
-    knowledge: Knowledge,
-    subject: Subject,
+    knowledge: RecommenderState,
+    subject: AutoscalerState,
     autoscaler: Autoscaler,
     verdict: Selector | Unsupported,
 ) -> None:
@@ -241,7 +246,7 @@ def _renew(
 
 
 def _forget_deleted(
-    knowledge: Knowledge,
+    knowledge: RecommenderState,
     existing: set[AutoscalerName],
     unreadable: Sequence[Unreadable],
     checkpoints: Iterable[Checkpoint],
@@ -259,7 +264,7 @@ def _forget_deleted(
         knowledge.usage.unlearn(name)
 
 
-def _retire(knowledge: Knowledge, subject: Subject) -> None:
+def _retire(knowledge: RecommenderState, subject: AutoscalerState) -> None:
     """Keep what a deleted autoscaler has learned, but none of its policies."""
     if not subject.learned.policies:
         return

@@ -16,11 +16,11 @@ from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
 from trimtab.cluster.ports import Clock, HistorySource
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.resources import Resource
-from trimtab.core.usage.history import Replay
+from trimtab.core.usage.history import HistoryReplay
 from trimtab.core.usage.history_samples import PodTrace, Shard, halve, plan_shards, restore_pods
 from trimtab.recommender.reports import Problem, Step, TickReport
 from trimtab.recommender.settings import HistorySettings
-from trimtab.recommender.state import Knowledge
+from trimtab.recommender.state import RecommenderState
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ _DEAD_PER_LIVE: Final = 2
 class _Reading:
     """A namespace that is being read."""
 
-    knowledge: Knowledge
+    knowledge: RecommenderState
     namespace: str
     names: tuple[AutoscalerName, ...]
     shards: deque[Shard]
     """The parts that are still to be read, in their order."""
-    replay: Replay | None = None
+    replay: HistoryReplay | None = None
     """What was read so far; None before the pods of the past are known."""
     problem: str = ""
     """What went wrong the last time."""
@@ -73,7 +73,7 @@ class HistoryKeeper:
         self._readings.clear()
         self._queue = asyncio.Queue()
 
-    async def load(self, knowledge: Knowledge) -> TickReport:
+    async def load(self, knowledge: RecommenderState) -> TickReport:
         """Ask for the history of autoscalers that are new, and tell what came of earlier questions.
 
         The first time it is waited for, but not for long: so a process that starts makes its first
@@ -87,7 +87,7 @@ class HistoryKeeper:
         news, self._news = self._news, TickReport()
         return news
 
-    def _ask(self, knowledge: Knowledge) -> None:
+    def _ask(self, knowledge: RecommenderState) -> None:
         outstanding: dict[str, list[AutoscalerName]] = {}
         for name in _outstanding(knowledge):
             outstanding.setdefault(name.namespace, []).append(name)
@@ -98,7 +98,7 @@ class HistoryKeeper:
                 self._readings[namespace] = reading
                 self._queue.put_nowait(reading)
 
-    def _plan(self, knowledge: Knowledge, namespace: str) -> Iterator[Shard]:
+    def _plan(self, knowledge: RecommenderState, namespace: str) -> Iterator[Shard]:
         usage = knowledge.usage
         live = int(usage.aggregates.ints("feeders")[usage.links.rows_in(namespace)].sum())
         moments = self.settings.most_samples // (1 + _DEAD_PER_LIVE * live)
@@ -118,7 +118,7 @@ class HistoryKeeper:
         except TimeoutError:
             return
 
-    def _mark(self, knowledge: Knowledge) -> None:
+    def _mark(self, knowledge: RecommenderState) -> None:
         """Let every autoscaler know whether it has all of its history."""
         outstanding = set(_outstanding(knowledge))
         for name, subject in knowledge.subjects.items():
@@ -167,7 +167,7 @@ class HistoryKeeper:
         if self._is_wanted(reading):
             self._finish(reading)
 
-    async def _begin(self, reading: _Reading) -> Replay:
+    async def _begin(self, reading: _Reading) -> HistoryReplay:
         whole = Shard(
             reading.namespace,
             reading.shards[0].begin,
@@ -178,7 +178,7 @@ class HistoryKeeper:
         usage, served = reading.knowledge.usage, reading.knowledge.served
         names = [name for name in reading.names if name in served]
         pods = restore_pods(traces, _known_names(reading.knowledge, reading.namespace, names))
-        return Replay(usage, reading.namespace, names, pods)
+        return HistoryReplay(usage, reading.namespace, names, pods)
 
     async def _fetch_pods(self, shard: Shard) -> list[PodTrace]:
         """What is known of past pods; of shorter and shorter times if that is too much at once."""
@@ -232,7 +232,7 @@ class HistoryKeeper:
         self._settled.set()
 
 
-def _outstanding(knowledge: Knowledge) -> Iterator[AutoscalerName]:
+def _outstanding(knowledge: RecommenderState) -> Iterator[AutoscalerName]:
     """The autoscalers that are ours and have pods whose history they do not know."""
     learners = knowledge.usage.links.learners
     for name, subject in knowledge.served.items():
@@ -242,7 +242,7 @@ def _outstanding(knowledge: Knowledge) -> Iterator[AutoscalerName]:
 
 
 def _known_names(
-    knowledge: Knowledge, namespace: str, autoscalers: Iterable[AutoscalerName]
+    knowledge: RecommenderState, namespace: str, autoscalers: Iterable[AutoscalerName]
 ) -> Iterator[str]:
     """The names of labels that selectors and pods of a namespace use."""
     usage = knowledge.usage

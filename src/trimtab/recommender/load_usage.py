@@ -22,10 +22,10 @@ from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.samples import Samples
 from trimtab.recommender.load_cluster import is_wanted
-from trimtab.recommender.oom_observer import Sighting
+from trimtab.recommender.oom_observer import ObservedKill
 from trimtab.recommender.reports import Accepted, TickReport
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge
+from trimtab.recommender.state import RecommenderState
 
 
 def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickReport:
@@ -49,8 +49,8 @@ def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickRep
 
 
 def count_oom_kills(
-    knowledge: Knowledge,
-    sightings: Iterable[Sighting],
+    knowledge: RecommenderState,
+    sightings: Iterable[ObservedKill],
     settings: RecommenderSettings,
     now: datetime,
 ) -> TickReport:
@@ -99,7 +99,7 @@ def _last(usage: Usage, column: str, samples: Samples) -> Floats:
     return last
 
 
-def _is_counted(knowledge: Knowledge, sighting: Sighting, row: int) -> bool:
+def _is_counted(knowledge: RecommenderState, sighting: ObservedKill, row: int) -> bool:
     """Whether a kill was counted already, by us or by whoever wrote the checkpoints."""
     kill, pod = sighting.kill, sighting.pod
     place = (pod.namespace, pod.name, kill.container_name)
@@ -113,7 +113,10 @@ def _is_counted(knowledge: Knowledge, sighting: Sighting, row: int) -> bool:
 
 
 def _place(
-    knowledge: Knowledge, sighting: Sighting, settings: RecommenderSettings, now: datetime
+    knowledge: RecommenderState,
+    sighting: ObservedKill,
+    settings: RecommenderSettings,
+    now: datetime,
 ) -> int | None:
     """The row of the container that was killed; it is tracked for that if need be."""
     pod, killed = sighting.pod, sighting.kill.container_name
@@ -140,7 +143,7 @@ class ExternalUsage:
     """The usage of all pods that autoscalers of ours are for."""
 
     metrics: ExternalMetrics
-    knowledge: Callable[[], Knowledge]
+    knowledge: Callable[[], RecommenderState]
     """What is known at the moment of asking."""
 
     async def fetch(self) -> UsageColumns:
@@ -148,7 +151,7 @@ class ExternalUsage:
         return await self.metrics.fetch(list_groups(self.knowledge()))
 
 
-def list_groups(knowledge: Knowledge) -> list[PodGroup]:
+def list_groups(knowledge: RecommenderState) -> list[PodGroup]:
     """The running pods that somebody learns from, each once, by a selector that finds it."""
     found: defaultdict[tuple[str, Selector], list[str]] = defaultdict(list)
     for namespace, name in sorted(knowledge.pods.tracked):
@@ -159,7 +162,7 @@ def list_groups(knowledge: Knowledge) -> list[PodGroup]:
     return [PodGroup(*place, tuple(pods)) for place, pods in found.items()]
 
 
-def _selector_of(knowledge: Knowledge, pod: PodName) -> Selector | None:
+def _selector_of(knowledge: RecommenderState, pod: PodName) -> Selector | None:
     """The selector of an autoscaler of ours that is for the pod; None if none is."""
     links, containers = knowledge.usage.links, knowledge.usage.containers
     # All containers of a pod have the same labels, so one tells of all.

@@ -7,9 +7,9 @@ from typing import Final
 import structlog
 
 from trimtab.api.wire.quantities import encode_amounts
-from trimtab.core.recommendation.status_changes import Status, stored_status
-from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
-from trimtab.recommender.state import Knowledge, Written
+from trimtab.core.recommendation.status_changes import StatusText, stored_status
+from trimtab.recommender.reports import Problem, Step, TickReport, TickResult
+from trimtab.recommender.state import RecommenderState, WrittenStatus
 
 MOST_PROBLEMS: Final = 20
 """So much of what went wrong is told of each step of a tick; the rest is alike, and is counted."""
@@ -17,7 +17,7 @@ MOST_PROBLEMS: Final = 20
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
-def tell(turnout: Turnout, knowledge: Knowledge) -> None:
+def tell(turnout: TickResult, knowledge: RecommenderState) -> None:
     """Log what a tick has done, decision by decision."""
     if turnout.report is None:
         # The loop itself has told that, with a trace.
@@ -60,7 +60,7 @@ def _tell_of_problems(problems: Sequence[Problem]) -> None:
             _logger.warning("step incomplete", step=step, left_out=count - MOST_PROBLEMS)
 
 
-def _tell_of_status(written: Written) -> None:
+def _tell_of_status(written: WrittenStatus) -> None:
     autoscaler = f"{written.over.namespace}/{written.over.name}"
     targets = _targets(written.status)
     if targets == _targets(stored_status(written.over)):
@@ -69,7 +69,7 @@ def _tell_of_status(written: Written) -> None:
         _logger.info("recommendation published", autoscaler=autoscaler, targets=targets)
 
 
-def _targets(status: Status) -> dict[str, dict[str, str]]:
+def _targets(status: StatusText) -> dict[str, dict[str, str]]:
     return {one.container_name: encode_amounts(one.target) for one in status.recommendation}
 
 

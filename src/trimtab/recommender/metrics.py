@@ -12,8 +12,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
 from trimtab.recommender.accuracy_metrics import QualityMeter
 from trimtab.recommender.prometheus_types import PlainCounter
-from trimtab.recommender.reports import Step, TickReport, Turnout
-from trimtab.recommender.state import Knowledge, Subject
+from trimtab.recommender.reports import Step, TickReport, TickResult
+from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 _TENTHS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
 _BOOLEANS: Final = ("false", "true")
@@ -95,7 +95,7 @@ _TOTAL: Final = "total"
 
 
 @dataclass(slots=True)
-class Meter:
+class RecommenderMeter:
     """Keeps the metrics in step with what the recommender does."""
 
     _quality: QualityMeter = field(default_factory=QualityMeter, init=False)
@@ -107,7 +107,7 @@ class Meter:
         for step in (*Step, _TOTAL):
             EXECUTION_LATENCY.labels(step)
 
-    def note(self, turnout: Turnout, knowledge: Knowledge) -> None:
+    def note(self, turnout: TickResult, knowledge: RecommenderState) -> None:
         """Count what a tick has done."""
         if turnout.report is None:
             FAILED_TICKS.inc()
@@ -121,7 +121,7 @@ class Meter:
         self._time_first_recommendations(turnout, knowledge)
         self._quality.note(turnout.report, knowledge)
 
-    def _time_first_recommendations(self, turnout: Turnout, knowledge: Knowledge) -> None:
+    def _time_first_recommendations(self, turnout: TickResult, knowledge: RecommenderState) -> None:
         for name, subject in knowledge.subjects.items():
             written = subject.written
             if written is None or written.at < turnout.at or name in self._told:
@@ -176,7 +176,7 @@ def _show_objects(kinds: Iterable[tuple[str, ...]]) -> None:
         OBJECTS.labels(*labels).set(counts[labels])
 
 
-def _kind(knowledge: Knowledge, subject: Subject) -> tuple[str, ...]:
+def _kind(knowledge: RecommenderState, subject: AutoscalerState) -> tuple[str, ...]:
     """The labels of an autoscaler; all are read as v1, whatever they were written as."""
     said = subject.autoscaler.recommendation
     if subject.written is not None and subject.written.over is subject.autoscaler:

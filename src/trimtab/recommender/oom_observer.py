@@ -25,7 +25,7 @@ MEMORY_OF_THE_GONE: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ObservedKill:
     """A kill, and the pod as it was seen when it was found out."""
 
     pod: Pod
@@ -40,7 +40,7 @@ class OomWatch:
         self._gone_since: dict[PodKey, datetime] = {}
         self._last_kills: dict[PodKey, dict[str, datetime]] = {}
         self._evictions: deque[MemoryEviction] = deque(maxlen=MOST_WAITING)
-        self._waiting: deque[Sighting] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[ObservedKill] = deque(maxlen=MOST_WAITING)
         self.overlooked = 0
         """Evictions of pods that were never seen."""
 
@@ -55,13 +55,13 @@ class OomWatch:
         same = before is not None and before.uid == pod.uid
         kills = find_oom_kills(before, pod) if before and same else list_oom_kills(pod)
         for kill in kills:
-            self._note(key, Sighting(pod, kill))
+            self._note(key, ObservedKill(pod, kill))
 
     def note_eviction(self, eviction: MemoryEviction) -> None:
         """Take note of a container that was evicted for want of memory."""
         self._evictions.append(eviction)
 
-    def drain(self) -> list[Sighting]:
+    def drain(self) -> list[ObservedKill]:
         """The kills that were seen since the last time, in the order of their times."""
         while self._evictions:
             self._place(self._evictions.popleft())
@@ -90,9 +90,9 @@ class OomWatch:
             self.overlooked += 1
             return
         kill = OomKill(eviction.container, eviction.memory_bytes, eviction.at)
-        self._note(key, Sighting(pod, kill))
+        self._note(key, ObservedKill(pod, kill))
 
-    def _note(self, key: PodKey, sighting: Sighting) -> None:
+    def _note(self, key: PodKey, sighting: ObservedKill) -> None:
         # Kills of one container follow each other, so the last one tells which are known.
         kill, known = sighting.kill, self._last_kills.setdefault(key, {})
         last = known.get(kill.container_name)

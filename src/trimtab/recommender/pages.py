@@ -6,15 +6,15 @@ from trimtab.api.explain.recommendation import NumbersPage, Origin, show_numbers
 from trimtab.api.wire.codec import encode
 from trimtab.core.explain.recommendation import ContainerWorking, explain_containers, with_kept
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.recommendation.relearning import keep_up
 from trimtab.recommender.publish import list_kept
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge, Subject
+from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 
 def explain(
-    knowledge: Knowledge, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
+    knowledge: RecommenderState, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
 ) -> NumbersPage | None:
     """How the numbers of an autoscaler come about at a moment; None if it is not known."""
     subject = knowledge.subjects.get(name)
@@ -37,19 +37,22 @@ def explain(
 
 
 def show_page(
-    knowledge: Knowledge, settings: RecommenderSettings, query: Mapping[str, str], origin: Origin
+    knowledge: RecommenderState,
+    settings: RecommenderSettings,
+    query: Mapping[str, str],
+    origin: Origin,
 ) -> bytes:
     """The numbers of the autoscaler of `?namespace=` and `?autoscaler=`, as JSON; else `null`."""
     name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
     return encode(explain(knowledge, name, settings, origin))
 
 
-def _recommendation(workings: tuple[ContainerWorking, ...]) -> Recommendation:
+def _recommendation(workings: tuple[ContainerWorking, ...]) -> PublishedRecommendation:
     told = [each.recommendation() for each in workings]
-    return Recommendation(tuple(each for each in told if each is not None))
+    return PublishedRecommendation(tuple(each for each in told if each is not None))
 
 
-def _remarks(subject: Subject, settings: RecommenderSettings) -> Iterator[str]:
+def _remarks(subject: AutoscalerState, settings: RecommenderSettings) -> Iterator[str]:
     """What else bears on what is published."""
     if not subject.is_ours:
         others = ", ".join(subject.autoscaler.recommenders) or "default"

@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 from trimtab.cluster.ports import Cluster
 from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.model.hpa import Claim, HpaConflict, Scaling, find_claims, scaling_among
+from trimtab.core.model.hpa import HpaClaim, HpaConflict, Scaling, find_claims, scaling_among
 from trimtab.core.model.matching import Conflict, ObservedAutoscaler
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.model.selectors import Selector
-from trimtab.core.recommendation.conditions import Findings, renew_conditions
+from trimtab.core.recommendation.conditions import ConditionInputs, renew_conditions
 from trimtab.core.recommendation.relearning import has_learned_enough, keep_up
 from trimtab.core.recommendation.status_changes import (
-    Change,
-    Status,
+    StatusChange,
+    StatusText,
+    due_small_changes,
     find_change,
     list_due,
-    list_ripe,
     passes_request,
     stored_status,
 )
@@ -27,7 +27,7 @@ from trimtab.core.usage.checkpoint_rotation import fair_share
 from trimtab.core.usage.retention import find_stale
 from trimtab.recommender.reports import Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge, Subject, Written
+from trimtab.recommender.state import AutoscalerState, RecommenderState, WrittenStatus
 from trimtab.recommender.writes import Writers
 
 
@@ -35,13 +35,13 @@ from trimtab.recommender.writes import Writers
 class _Draft:
     """A status that is to be written."""
 
-    subject: Subject
-    status: Status
-    change: Change
+    subject: AutoscalerState
+    status: StatusText
+    change: StatusChange
 
 
 async def publish(
-    knowledge: Knowledge,
+    knowledge: RecommenderState,
     cluster: Cluster,
     writers: Writers,
     settings: RecommenderSettings,
@@ -58,7 +58,7 @@ async def publish(
         # Whatever comes of it: who is refused must not be the first in line for ever.
         draft.subject.tried_at = now
         await cluster.publish_status(autoscaler, status.recommendation, status.conditions)
-        draft.subject.written = Written(status, autoscaler, now)
+        draft.subject.written = WrittenStatus(status, autoscaler, now)
 
     named = [(_text(draft.subject.autoscaler), draft) for draft in drafts]
     written, problems = await writers.write(Step.PUBLISH, named, write)
@@ -67,7 +67,7 @@ async def publish(
 
 
 def _recommend(
-    knowledge: Knowledge, settings: RecommenderSettings, now: datetime
+    knowledge: RecommenderState, settings: RecommenderSettings, now: datetime
 ) -> set[AutoscalerName]:
     """Those whose bounds crept and are not told yet; all others know their recommendations."""
     publications, subjects = knowledge.publications, knowledge.subjects
@@ -81,7 +81,7 @@ def _recommend(
             (creeping - drifting, publishing.patience),
             (drifting, publishing.drift_patience),
         )
-        for name in list_ripe(
+        for name in due_small_changes(
             {name: subjects[name].tried_at for name in names},
             now,
             patience,
@@ -94,7 +94,7 @@ def _recommend(
     return creeping - set(ripe)
 
 
-def _share(knowledge: Knowledge, settings: RecommenderSettings, patience: timedelta) -> int:
+def _share(knowledge: RecommenderState, settings: RecommenderSettings, patience: timedelta) -> int:
     """Return the maximum number of moves that wait so long and are published per tick."""
     return fair_share(len(knowledge.subjects), rotation=patience, tick=settings.interval)
 
@@ -106,8 +106,8 @@ def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | 
 
 
 def _claims(
-    autoscaler: Autoscaler, recommendation: Recommendation, scaling: Scaling | None
-) -> tuple[Claim, ...]:
+    autoscaler: Autoscaler, recommendation: PublishedRecommendation, scaling: Scaling | None
+) -> tuple[HpaClaim, ...]:
     target = autoscaler.target
     if target is None or scaling is None:
         return ()
@@ -116,7 +116,7 @@ def _claims(
 
 
 def _draft(
-    knowledge: Knowledge,
+    knowledge: RecommenderState,
     settings: RecommenderSettings,
     scaling: Scaling | None,
     now: datetime,
@@ -129,7 +129,7 @@ def _draft(
         if not subject.is_ours:
             continue
         recommendation = _recommended(knowledge, subject, settings, now)
-        findings = Findings(
+        findings = ConditionInputs(
             recommendation,
             matches_pods=knowledge.usage.has_pods(name),
             unsupported=subject.unsupported,
@@ -143,7 +143,7 @@ def _draft(
         if subject.settled == (findings, subject.autoscaler):
             continue
         status, change = _decide(knowledge, subject, findings, settings, now)
-        if change is Change.NONE:
+        if change is StatusChange.NONE:
             subject.settled = (findings, subject.autoscaler)
         else:
             found[name] = _Draft(subject, status, change)
@@ -156,14 +156,14 @@ def _draft(
 
 
 def _decide(
-    knowledge: Knowledge,
-    subject: Subject,
-    findings: Findings,
+    knowledge: RecommenderState,
+    subject: AutoscalerState,
+    findings: ConditionInputs,
     settings: RecommenderSettings,
     now: datetime,
-) -> tuple[Status, Change]:
+) -> tuple[StatusText, StatusChange]:
     autoscaler = subject.autoscaler
-    wanted = Status(
+    wanted = StatusText(
         findings.recommendation.containers,
         renew_conditions(autoscaler, findings, now),
         autoscaler.generation or None,
@@ -173,15 +173,18 @@ def _decide(
         # The store does not show yet what we wrote.
         stored = subject.written.status
     change = find_change(stored, wanted, settings.publishing)
-    if change is Change.MOVED:
+    if change is StatusChange.MOVED:
         spans = knowledge.publications.request_spans(subject.name)
-        change = Change.BOUND if passes_request(stored, wanted, spans) else change
+        change = StatusChange.BOUND if passes_request(stored, wanted, spans) else change
     return wanted, change
 
 
 def _recommended(
-    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings, now: datetime
-) -> Recommendation:
+    knowledge: RecommenderState,
+    subject: AutoscalerState,
+    settings: RecommenderSettings,
+    now: datetime,
+) -> PublishedRecommendation:
     """What an autoscaler should say; what it says already where there is nothing better.
 
     Without a target, or without anything known, an answer from before is the best there is, but
@@ -189,11 +192,11 @@ def _recommended(
     """
     known, said = subject.recommendation, subject.autoscaler.recommendation
     if said and subject.unsupported is not None:
-        return Recommendation(said, known.without_samples)
+        return PublishedRecommendation(said, known.without_samples)
     if said and not known.containers:
         live = knowledge.usage.live_containers(subject.name)
         remaining = tuple(one for one in said if not live or one.container_name in live)
-        return Recommendation(remaining, known.without_samples)
+        return PublishedRecommendation(remaining, known.without_samples)
     if subject.relearning:
         _end_relearning(knowledge, subject, settings)
     most = settings.recommendations.max_allowed
@@ -202,7 +205,10 @@ def _recommended(
 
 
 def list_kept(
-    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings, now: datetime
+    knowledge: RecommenderState,
+    subject: AutoscalerState,
+    settings: RecommenderSettings,
+    now: datetime,
 ) -> frozenset[str]:
     """Containers of which for now nothing falls below what was said."""
     kept = subject.relearning | _awaited(subject, settings, now)
@@ -211,7 +217,9 @@ def list_kept(
     return kept
 
 
-def _awaited(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:
+def _awaited(
+    subject: AutoscalerState, settings: RecommenderSettings, now: datetime
+) -> frozenset[str]:
     """Containers whose history may explain more than we know: all, while it is outstanding (F14).
 
     Once so much was learned without it that this can be believed, it is not waited for any longer.
@@ -223,7 +231,9 @@ def _awaited(subject: Subject, settings: RecommenderSettings, now: datetime) -> 
     return frozenset(one.container_name for one in subject.autoscaler.recommendation or ())
 
 
-def _end_relearning(knowledge: Knowledge, subject: Subject, settings: RecommenderSettings) -> None:
+def _end_relearning(
+    knowledge: RecommenderState, subject: AutoscalerState, settings: RecommenderSettings
+) -> None:
     enough = settings.recommendations.cpu.confidence_interval
     name = subject.autoscaler.identity
     subject.relearning = frozenset(
@@ -233,7 +243,7 @@ def _end_relearning(knowledge: Knowledge, subject: Subject, settings: Recommende
     )
 
 
-def _find_conflicts(knowledge: Knowledge) -> Mapping[AutoscalerName, Sequence[Conflict]]:
+def _find_conflicts(knowledge: RecommenderState) -> Mapping[AutoscalerName, Sequence[Conflict]]:
     """Autoscalers of one target that learn from the same running pods, by each of the two."""
     observed = [
         ObservedAutoscaler(subject.learned, subject.verdict)
@@ -257,7 +267,7 @@ def _find_conflicts(knowledge: Knowledge) -> Mapping[AutoscalerName, Sequence[Co
 
 
 def _conflicts_among(
-    knowledge: Knowledge, siblings: Sequence[ObservedAutoscaler]
+    knowledge: RecommenderState, siblings: Sequence[ObservedAutoscaler]
 ) -> Iterable[Conflict]:
     links = knowledge.usage.links
     feeders = knowledge.usage.aggregates.ints("feeders")

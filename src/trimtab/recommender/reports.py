@@ -9,7 +9,7 @@ from typing import Final
 
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.model.resources import Resource
-from trimtab.core.usage.samples import Intake
+from trimtab.core.usage.samples import SampleCounts
 
 
 class Step(StrEnum):
@@ -67,11 +67,11 @@ class TickReport:
     """Those that are tracked."""
     resource_reads: Counter[ResourceSource] = field(default_factory=Counter)
     """Containers of pods that are new or have changed, by where their resources were read."""
-    cpu: Intake = field(default_factory=Intake)
-    memory: Intake = field(default_factory=Intake)
-    oom_kills: Intake = field(default_factory=Intake)
-    past_cpu: Intake = field(default_factory=Intake)
-    past_memory: Intake = field(default_factory=Intake)
+    cpu: SampleCounts = field(default_factory=SampleCounts)
+    memory: SampleCounts = field(default_factory=SampleCounts)
+    oom_kills: SampleCounts = field(default_factory=SampleCounts)
+    past_cpu: SampleCounts = field(default_factory=SampleCounts)
+    past_memory: SampleCounts = field(default_factory=SampleCounts)
     histories: int = 0
     """Namespaces whose history was taken in."""
     unplaced_oom_kills: int = 0
@@ -104,7 +104,7 @@ _NUMBERS: Final = attrgetter(*(one.name for one in fields(TickReport)))
 
 
 @dataclass(frozen=True, slots=True)
-class Turnout:
+class TickResult:
     """How a tick of the loop went."""
 
     at: datetime

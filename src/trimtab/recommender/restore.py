@@ -36,7 +36,7 @@ from trimtab.recommender.checkpoints import (
 from trimtab.recommender.load_cluster import AutoscalerLoader, load_nodes, load_pods
 from trimtab.recommender.reports import Problem, Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.recommender.state import Knowledge, Subject
+from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 FIRST_SAVE: Final = timedelta(minutes=2)
 """Within this time after a restore everything new is saved once, whatever the rotation."""
@@ -68,7 +68,7 @@ class CheckpointRestorer:
     _start_from: list[Checkpoint] | None = field(default=None, init=False)
     """What is restored instead of what is stored."""
 
-    def restore(self, knowledge: Knowledge, now: datetime) -> TickReport:
+    def restore(self, knowledge: RecommenderState, now: datetime) -> TickReport:
         """Let autoscalers that are new to us know what their checkpoints hold."""
         report = TickReport()
         new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
@@ -94,7 +94,7 @@ class CheckpointRestorer:
         self._start_from = None
         return report
 
-    def take_up_again(self, knowledge: Knowledge, now: datetime) -> bool:
+    def take_up_again(self, knowledge: RecommenderState, now: datetime) -> bool:
         """Whether to start anew, because others have learned more than we know.
 
         While we did not lead somebody else may have: then the stored checkpoints hold what we
@@ -117,8 +117,8 @@ class CheckpointRestorer:
 
     def _choose(
         self,
-        knowledge: Knowledge,
-        subject: Subject,
+        knowledge: RecommenderState,
+        subject: AutoscalerState,
         stored: Iterable[Checkpoint],
         *,
         known: Mapping[CheckpointKey, AggregateCheckpoint],
@@ -153,7 +153,7 @@ class CheckpointRestorer:
 
 
 def _take_over(
-    knowledge: Knowledge, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
+    knowledge: RecommenderState, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
 ) -> None:
     """Note what else follows from a checkpoint that was restored."""
     subject = knowledge.subjects[key[0]]
@@ -172,9 +172,11 @@ def _take_over(
             knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)
 
 
-async def recall(cluster: Cluster, settings: RecommenderSettings, now: datetime) -> Knowledge:
+async def recall(
+    cluster: Cluster, settings: RecommenderSettings, now: datetime
+) -> RecommenderState:
     """All autoscalers and pods in sight, with what checkpoints hold of them."""
-    knowledge = Knowledge(settings)
+    knowledge = RecommenderState(settings)
     await AutoscalerLoader(cluster.autoscalers, cluster.owners, settings).load(knowledge, now)
     CheckpointRestorer(cluster, settings).restore(knowledge, now)
     load_nodes(knowledge, cluster.nodes, settings)

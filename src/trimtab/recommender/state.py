@@ -6,11 +6,11 @@ from typing import Final
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.model.selectors import Selector
-from trimtab.core.recommendation.conditions import Findings, Unsupported
+from trimtab.core.recommendation.conditions import ConditionInputs, Unsupported
 from trimtab.core.recommendation.recommender import Publications
-from trimtab.core.recommendation.status_changes import Status
+from trimtab.core.recommendation.status_changes import StatusText
 from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.cluster_usage import Place, Usage
 from trimtab.core.usage.containers import PodName
@@ -21,16 +21,16 @@ NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenStatus:
     """A status that was written, and over which version of the object."""
 
-    status: Status
+    status: StatusText
     over: Autoscaler
     at: datetime
 
 
 @dataclass(slots=True)
-class Subject:
+class AutoscalerState:
     """An autoscaler that we recommend for, or did until it named somebody else."""
 
     autoscaler: Autoscaler
@@ -60,10 +60,10 @@ class Subject:
     """Why its history could not be read."""
     history_missed_at: datetime | None = None
     """Since when its history is outstanding."""
-    recommendation: Recommendation = field(default_factory=Recommendation)
-    settled: tuple[Findings, Autoscaler] | None = None
+    recommendation: PublishedRecommendation = field(default_factory=PublishedRecommendation)
+    settled: tuple[ConditionInputs, Autoscaler] | None = None
     """From what and for which version it was last found that nothing is to be written."""
-    written: Written | None = None
+    written: WrittenStatus | None = None
 
     @property
     def name(self) -> AutoscalerName:
@@ -104,13 +104,13 @@ class PodView:
     """
 
 
-class Knowledge:
+class RecommenderState:
     """Everything that was learned; it starts empty."""
 
     def __init__(self, settings: RecommenderSettings) -> None:
         self.usage = Usage(settings.usage, settings.recommendations)
         self.publications = Publications(self.usage, settings.recommendations)
-        self.subjects: dict[AutoscalerName, Subject] = {}
+        self.subjects: dict[AutoscalerName, AutoscalerState] = {}
         self.pods = PodView()
         self.oom_watch = OomWatch()
         self.oom_ceiling_bytes = settings.oom_ceiling_bytes
@@ -119,6 +119,6 @@ class Knowledge:
         """Whether another pod may be of interest since pods were last loaded."""
 
     @property
-    def served(self) -> dict[AutoscalerName, Subject]:
+    def served(self) -> dict[AutoscalerName, AutoscalerState]:
         """The autoscalers that are ours now."""
         return {name: subject for name, subject in self.subjects.items() if subject.is_ours}

@@ -20,18 +20,18 @@ from trimtab.core import roles
 from trimtab.core.model.pods import Pod
 from trimtab.core.roles import Post, RolePlan, Tenure
 from trimtab.roles.reports import (
-    Blind,
     Broken,
-    Change,
     Changed,
-    Failed,
     Outdated,
-    Planned,
-    Tell,
+    RoleChange,
+    RoleChangeFailed,
+    RoleReportSink,
+    RolesPlanned,
+    RoleViewNotReady,
     tell_nobody,
 )
 from trimtab.roles.settings import RolesSettings
-from trimtab.roles.state import Memory
+from trimtab.roles.state import RolesMemory
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class RoleKeeper:
         clock: Clock,
         elapsed: Callable[[], timedelta],
         may_act: Callable[[], bool] = _always,
-        tell: Tell = tell_nobody,
+        tell: RoleReportSink = tell_nobody,
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
@@ -61,7 +61,7 @@ class RoleKeeper:
         self._may_act = may_act
         self._tell = tell
         self._tracer = tracer
-        self._memory = Memory(settings.role, settings.pace)
+        self._memory = RolesMemory(settings.role, settings.pace)
         self._pods = cluster.pods.index(_owner_uid)
         self.plans: Sequence[RolePlan] = ()
         """What the last tick found out."""
@@ -77,10 +77,10 @@ class RoleKeeper:
         """Find out whose the roles are, and change what is to be changed."""
         age = self._cluster.age()
         if age is None or age > self._settings.max_view_age:
-            self._tell(Blind())
+            self._tell(RoleViewNotReady())
             return
         self.plans = self._plan()
-        self._tell(Planned(self.plans))
+        self._tell(RolesPlanned(self.plans))
         if not self._settings.paused:
             await self._carry_out([plan for plan in self.plans if not plan.is_idle])
 
@@ -141,7 +141,7 @@ class RoleKeeper:
                 try:
                     await self._change(plan)
                 except (ClusterError, DecodeError) as error:
-                    self._tell(Failed(plan, error))
+                    self._tell(RoleChangeFailed(plan, error))
 
         async with asyncio.TaskGroup() as group:
             for plan in plans:
@@ -176,15 +176,15 @@ class RoleKeeper:
     async def _take(self, plan: RolePlan, pod: Pod) -> None:
         if self._may_act():
             await self._cluster.patch_pod(pod, self._settings.role.take())
-            self._note(plan, pod, Change.TAKE)
+            self._note(plan, pod, RoleChange.TAKE)
 
     async def _give(self, plan: RolePlan, pod: Pod) -> None:
         if self._may_act():
             await self._cluster.patch_pod(pod, self._settings.role.give(pod))
-            self._note(plan, pod, Change.GIVE)
+            self._note(plan, pod, RoleChange.GIVE)
 
-    def _note(self, plan: RolePlan, pod: Pod, change: Change) -> None:
-        is_worn = change is Change.GIVE
+    def _note(self, plan: RolePlan, pod: Pod, change: RoleChange) -> None:
+        is_worn = change is RoleChange.GIVE
         self._memory.write(plan.post.workload, pod, self._clock.now(), is_worn=is_worn)
         self._tell(Changed(plan, pod, change))
 

@@ -6,12 +6,20 @@ import structlog
 
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.roles import RolePlan, Standing
-from trimtab.roles.reports import Blind, Broken, Changed, Failed, News, Outdated, Planned
+from trimtab.roles.reports import (
+    Broken,
+    Changed,
+    News,
+    Outdated,
+    RoleChangeFailed,
+    RolesPlanned,
+    RoleViewNotReady,
+)
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
-class Narrator:
+class RoleLogger:
     """Logs the news; of how workloads stand only what is not as it was."""
 
     def __init__(self) -> None:
@@ -20,7 +28,7 @@ class Narrator:
     def tell(self, news: News) -> None:
         """Log the news."""
         match news:
-            case Planned(plans):
+            case RolesPlanned(plans):
                 for plan in plans:
                     self._tell_of_standing(plan)
                 self._told = {plan.post.workload: _standing(plan) for plan in plans}
@@ -28,9 +36,9 @@ class Narrator:
                 _logger.info("role changed", change=change.value, pod=_name(pod), **_about(plan))
             case Outdated(plan):
                 _logger.debug("lease not as seen", **_about(plan))
-            case Failed(plan, error):
+            case RoleChangeFailed(plan, error):
                 _logger.warning("role not changed", **_about(plan), error=str(error))
-            case Blind():
+            case RoleViewNotReady():
                 _logger.debug("nothing done: the view of the cluster is old or not complete")
             case Broken():
                 # Of a tick that failed the loop itself has told, with a trace.

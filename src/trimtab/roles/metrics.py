@@ -6,7 +6,15 @@ from typing import Final, assert_never
 from prometheus_client import Counter, Gauge
 
 from trimtab.core.roles import Standing
-from trimtab.roles.reports import Blind, Broken, Changed, Failed, News, Outdated, Planned
+from trimtab.roles.reports import (
+    Broken,
+    Changed,
+    News,
+    Outdated,
+    RoleChangeFailed,
+    RolesPlanned,
+    RoleViewNotReady,
+)
 
 GROUPS: Final = Gauge(
     "vpa_roles_workloads",
@@ -36,17 +44,17 @@ FAILED_TICKS: Final = Counter("vpa_roles_failed_ticks", "Ticks that failed as a 
 def note(news: News) -> None:
     """Count the news."""
     match news:
-        case Planned(plans):
+        case RolesPlanned(plans):
             counts = Tally(plan.standing for plan in plans)
             for standing in Standing:
                 GROUPS.labels(standing).set(counts[standing])
         case Changed(change=change):
             CHANGES.labels(change).inc()
-        case Failed():
+        case RoleChangeFailed():
             FAILURES.inc()
         case Outdated():
             OUTDATED.inc()
-        case Blind():
+        case RoleViewNotReady():
             BLIND_TICKS.inc()
         case Broken():
             FAILED_TICKS.inc()

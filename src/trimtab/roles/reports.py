@@ -9,7 +9,7 @@ from trimtab.core.model.pods import Pod
 from trimtab.core.roles import RolePlan
 
 
-class Change(StrEnum):
+class RoleChange(StrEnum):
     """What is done to a pod."""
 
     GIVE = "Give"
@@ -17,12 +17,12 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class RoleViewNotReady:
     """Nothing was found out: the view of the cluster is too old, or not complete yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class RolesPlanned:
     """How all groups stand."""
 
     plans: Sequence[RolePlan]
@@ -34,7 +34,7 @@ class Changed:
 
     plan: RolePlan
     pod: Pod
-    change: Change
+    change: RoleChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Outdated:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class RoleChangeFailed:
     """What was begun about a group could not be done; it is tried again at the next tick."""
 
     plan: RolePlan
@@ -59,8 +59,8 @@ class Broken:
     error: Exception
 
 
-News: TypeAlias = Blind | Planned | Changed | Outdated | Failed | Broken
-Tell: TypeAlias = Callable[[News], None]
+News: TypeAlias = RoleViewNotReady | RolesPlanned | Changed | Outdated | RoleChangeFailed | Broken
+RoleReportSink: TypeAlias = Callable[[News], None]
 
 
 def tell_nobody(_: News) -> None:

@@ -22,7 +22,7 @@ class _Written:
     at: datetime
 
 
-class Memory:
+class RolesMemory:
     """What was seen of leases, how fast each group may go on, and what was written."""
 
     def __init__(self, role: Role, settings: PaceSettings) -> None:

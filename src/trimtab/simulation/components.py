@@ -29,7 +29,7 @@ from trimtab.roles.controller import RoleKeeper
 from trimtab.roles.settings import RolesSettings
 from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.api_server.manifests import encode_manifest
-from trimtab.simulation.processes import Component, Surroundings
+from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.updater.controller import Updater
 from trimtab.updater.settings import UpdaterSettings
@@ -89,7 +89,7 @@ _PROBE_PATCH: Final[Patch] = (Add("/spec/containers/0/resources/requests/cpu", "
 
 
 async def run_recommender(
-    surroundings: Surroundings, settings: RecommenderSettings = _RECOMMENDER
+    surroundings: ProcessSurroundings, settings: RecommenderSettings = _RECOMMENDER
 ) -> None:
     """The recommender, while it leads."""
     recommender = Recommender(
@@ -102,7 +102,9 @@ async def run_recommender(
     await elector.run(recommender.run)
 
 
-async def run_updater(surroundings: Surroundings, settings: UpdaterSettings = _UPDATER) -> None:
+async def run_updater(
+    surroundings: ProcessSurroundings, settings: UpdaterSettings = _UPDATER
+) -> None:
     """The updater, while it leads."""
     elector = _elector(surroundings, "vpa-updater")
     updater = Updater(
@@ -114,7 +116,7 @@ async def run_updater(surroundings: Surroundings, settings: UpdaterSettings = _U
     await elector.run(updater.run)
 
 
-async def run_roles(surroundings: Surroundings) -> None:
+async def run_roles(surroundings: ProcessSurroundings) -> None:
     """The role keeper, while it leads."""
     elector = _elector(surroundings, "trimtab-roles")
     keeper = RoleKeeper(
@@ -129,7 +131,7 @@ async def run_roles(surroundings: Surroundings) -> None:
 
 async def run_admission(
     admitting: Admitting,
-    surroundings: Surroundings,
+    surroundings: ProcessSurroundings,
     settings: AdmissionSettings = _ADMISSION,
 ) -> None:
     """The admission controller, which any pod that is created passes by."""
@@ -196,7 +198,7 @@ def _outside_of_tasks(act: Callable[[], Patch]) -> asyncio.Future[Patch]:
     return answer
 
 
-def _elector(surroundings: Surroundings, lease: str) -> Elector:
+def _elector(surroundings: ProcessSurroundings, lease: str) -> Elector:
     settings = ElectionSettings(
         "kube-system",
         lease,
@@ -216,11 +218,11 @@ def _elector(surroundings: Surroundings, lease: str) -> Elector:
 
 def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Stack:
     def build(simulation: Simulation) -> Mapping[str, Component]:
-        async def update(surroundings: Surroundings) -> None:
+        async def update(surroundings: ProcessSurroundings) -> None:
             plan = replace(updater.plan, gates=simulation.gates_of("updater"))
             await run_updater(surroundings, replace(updater, plan=plan))
 
-        async def admit(surroundings: Surroundings) -> None:
+        async def admit(surroundings: ProcessSurroundings) -> None:
             settings = replace(_ADMISSION, gates=simulation.gates_of("admission"))
             await run_admission(simulation.admitting, surroundings, settings)
 

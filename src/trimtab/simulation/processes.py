@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from trimtab.cluster.ports import UsageSource
-from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.port import SimulatedCluster
 from trimtab.simulation.api_server.writes import Serving
 from trimtab.simulation.world.facts import ProcessCrashed, ProcessStarted
@@ -16,16 +16,16 @@ from trimtab.simulation.world.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ProcessSurroundings:
     """All that a copy of a component has of the world."""
 
     cluster: SimulatedCluster
     usage: UsageSource
     clock: VirtualClock
-    line: Line
+    line: SimulatedConnection
 
 
-Component = Callable[[Surroundings], Coroutine[object, object, None]]
+Component = Callable[[ProcessSurroundings], Coroutine[object, object, None]]
 """Runs one copy of a component until it is cancelled."""
 
 
@@ -39,7 +39,7 @@ class Process:
         *,
         world: World,
         serving: Serving,
-        usage: Callable[[Line], UsageSource],
+        usage: Callable[[SimulatedConnection], UsageSource],
     ) -> None:
         self.name = name
         self.clock = VirtualClock()
@@ -51,7 +51,7 @@ class Process:
         self._random = Random(world.random.getrandbits(64))
         self._task: asyncio.Task[None] | None = None
         self._dying = set[asyncio.Task[None]]()
-        self.line = Line(name, self._random)
+        self.line = SimulatedConnection(name, self._random)
 
     @property
     def is_running(self) -> bool:
@@ -61,9 +61,11 @@ class Process:
     def start(self) -> None:
         """Run, with nothing left of what it knew before, on a line that keeps its faults."""
         assert not self.is_running
-        self.line = Line(self.name, self._random, self.line.disturbances, lacks=self.line.lacks)
+        self.line = SimulatedConnection(
+            self.name, self._random, self.line.disturbances, lacks=self.line.lacks
+        )
         cluster = SimulatedCluster(self._world, self._serving, self.line, clock=self.clock)
-        surroundings = Surroundings(cluster, self._usage(self.line), self.clock, self.line)
+        surroundings = ProcessSurroundings(cluster, self._usage(self.line), self.clock, self.line)
         self._world.tell(ProcessStarted(self._world.now(), self.name))
         self._task = asyncio.create_task(self.component(surroundings))
 

@@ -30,7 +30,7 @@ STEP: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """What became of a run."""
 
     seed: int
@@ -52,7 +52,7 @@ class Report:
         ]
 
 
-def run_seed(seed: int, size: Size, stack: Stack = REAL) -> Report:
+def run_seed(seed: int, size: Size, stack: Stack = REAL) -> RunReport:
     """The report of one seed."""
     scenario, faults = _draw(seed, size, stack)
     return run_virtually(run_scenario(scenario, faults, stack))
@@ -72,7 +72,7 @@ def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
     return [drawn, *(f"  {fault}" for fault in faults)]
 
 
-async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack) -> Report:
+async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack) -> RunReport:
     """The report of one scenario with these faults."""
     random = Random(scenario.seed)
     kubelet = KubeletSettings(period=scenario.kubelet_period)
@@ -88,7 +88,7 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
         await _pass(simulation, inspector, scenario.settling)
         inspector.expect_quiet()
         await _pass(simulation, inspector, scenario.quiet)
-        return Report(
+        return RunReport(
             scenario.seed,
             simulation.journal.digest(),
             simulation.clock.elapsed(),
@@ -144,7 +144,9 @@ async def _break_for_a_while(simulation: Simulation, fault: Fault) -> None:
     mend()
 
 
-def run_many(run: Callable[[int], Report], seeds: Sequence[int], *, jobs: int) -> Iterator[Report]:
+def run_many(
+    run: Callable[[int], RunReport], seeds: Sequence[int], *, jobs: int
+) -> Iterator[RunReport]:
     """The reports of all seeds, each as soon as it is there."""
     if jobs == 1:
         yield from map(run, seeds)
@@ -182,7 +184,7 @@ class Summary:
     """In how many runs each rule was broken."""
     violations_by_rule: Counter[str] = field(default_factory=Counter)
 
-    def add(self, report: Report) -> None:
+    def add(self, report: RunReport) -> None:
         """Count one run."""
         self.runs += 1
         self.failed += bool(report.violations)

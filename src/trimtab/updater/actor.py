@@ -23,10 +23,10 @@ from trimtab.core.updates.resize_or_evict import Restart, restarts_containers
 from trimtab.updater.actions import ActResult, carry_out, is_denial, server_words
 from trimtab.updater.events import tell_of_act
 from trimtab.updater.pod_owners import owner_key
-from trimtab.updater.queue import Agenda, Lane, Task
-from trimtab.updater.reports import Acted, Deed, Held, Tell, tell_nobody
+from trimtab.updater.queue import Action, ActionLane, ActionQueue
+from trimtab.updater.reports import Acted, ActionOutcome, HeldWhileActing, ReportSink, tell_nobody
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import Memory
+from trimtab.updater.state import UpdaterMemory
 
 _logger: Final = logging.getLogger(__name__)
 _SENT: Final = frozenset({ActResult.DONE, ActResult.UNKNOWN})
@@ -37,7 +37,7 @@ _BUSY_FOR: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Superior:
+class ActorHooks:
     """Who is asked before an act, and told of it afterwards."""
 
     may_act: Callable[[], bool]
@@ -45,7 +45,7 @@ class Superior:
     """The pod is not what the plan was made for."""
     look_later: Callable[[Pod, datetime], None]
     """The successor of the pod should be there at that time."""
-    tell: Tell = tell_nobody
+    tell: ReportSink = tell_nobody
     tracer: Tracer = NO_TRACES
 
 
@@ -55,12 +55,12 @@ class Actor:
     def __init__(
         self,
         cluster: Cluster,
-        agenda: Agenda,
-        memory: Memory,
+        agenda: ActionQueue,
+        memory: UpdaterMemory,
         *,
         settings: UpdaterSettings,
         clock: Clock,
-        superior: Superior,
+        superior: ActorHooks,
     ) -> None:
         self._cluster = cluster
         self._agenda = agenda
@@ -70,13 +70,13 @@ class Actor:
         self._superior = superior
         self._is_draining = False
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self.deeds: Counter[Deed] = Counter()
+        self.deeds: Counter[ActionOutcome] = Counter()
         """What was done since somebody last cleared it."""
         self.held: dict[str, Outcome] = {}
         """Holds that came up while acting, by the uid of the pod."""
 
     async def work_off(
-        self, lane: Lane, group: asyncio.TaskGroup, until: datetime | None = None
+        self, lane: ActionLane, group: asyncio.TaskGroup, until: datetime | None = None
     ) -> None:
         """Begin tasks of the lane as they become due: up to a moment, or for ever."""
         while until is None or lane:
@@ -96,7 +96,7 @@ class Actor:
         for _ in range(self._settings.concurrency):
             await self._slots.acquire()
 
-    async def _begin_next(self, lane: Lane, group: asyncio.TaskGroup) -> None:
+    async def _begin_next(self, lane: ActionLane, group: asyncio.TaskGroup) -> None:
         await self._slots.acquire()
         # A turn may have replaced all tasks while there was no slot.
         task = lane.take() if lane else None
@@ -116,7 +116,7 @@ class Actor:
             self._memory.last_restarts[task.act.pod.namespace] = restart
         group.create_task(self._carry_out(lane, task))
 
-    def _objection(self, task: Task) -> ActResult | None:
+    def _objection(self, task: Action) -> ActResult | None:
         """What speaks against an act that was planned a while ago."""
         planned = task.act.pod
         if self._is_draining or not self._superior.may_act() or self._is_withdrawn(task):
@@ -137,7 +137,7 @@ class Actor:
             return ActResult.OUTDATED
         return None
 
-    def _comes_too_soon(self, task: Task) -> bool:
+    def _comes_too_soon(self, task: Action) -> bool:
         """Return True if another pod of the namespace was restarted since the act was planned.
 
         The end of a boost asks for nothing twice: the plan alone lets it wait.
@@ -151,7 +151,7 @@ class Actor:
         gaps = self._memory.restart_gaps(self._cluster.pods.find, self._clock.now())
         return act.pod.namespace in gaps
 
-    def _is_withdrawn(self, task: Task) -> bool:
+    def _is_withdrawn(self, task: Action) -> bool:
         """Whether its autoscaler is not what it was, or somebody has called for a pause."""
         autoscaler = task.autoscaler
         namespace = self._cluster.namespaces.find("", task.act.pod.namespace)
@@ -166,7 +166,7 @@ class Actor:
         )
         return not same or found is None or is_paused(found)
 
-    async def _carry_out(self, lane: Lane, task: Task) -> None:
+    async def _carry_out(self, lane: ActionLane, task: Action) -> None:
         try:
             result, error = await self._send(task.act)
             now = self._clock.now()
@@ -195,7 +195,9 @@ class Actor:
             span.note("trimtab.result", result.value)
             return result, error
 
-    def _react(self, lane: Lane, task: Task, result: ActResult, error: ClusterError | None) -> None:
+    def _react(
+        self, lane: ActionLane, task: Action, result: ActResult, error: ClusterError | None
+    ) -> None:
         now = self._clock.now()
         match result:
             case ActResult.PROTECTED:
@@ -212,7 +214,7 @@ class Actor:
             # only plan the same once more.
             self._superior.look_again(task.act.pod)
 
-    def _hold_protected(self, task: Task, until: datetime) -> None:
+    def _hold_protected(self, task: Action, until: datetime) -> None:
         """Let all pods of the owner wait: what protects one usually protects its siblings."""
         owner = owner_key(task.act.pod)
         siblings = self._agenda.evictions.take_where(
@@ -227,16 +229,16 @@ class Actor:
         for hold in holds:
             self._memory.amend(hold.pod, hold.autoscaler, protected)
             self.held[hold.pod.uid] = hold
-        self._superior.tell(Held(self._clock.now(), holds))
+        self._superior.tell(HeldWhileActing(self._clock.now(), holds))
 
-    def _count(self, task: Task, result: ActResult, error: ClusterError | None = None) -> None:
-        self.deeds[Deed(type(task.act).__name__, result)] += 1
+    def _count(self, task: Action, result: ActResult, error: ClusterError | None = None) -> None:
+        self.deeds[ActionOutcome(type(task.act).__name__, result)] += 1
         self._superior.tell(Acted(self._clock.now(), task, result, error))
 
 
 def remember(
-    memory: Memory,
-    task: Task,
+    memory: UpdaterMemory,
+    task: Action,
     result: ActResult,
     now: datetime,
     *,
@@ -257,7 +259,7 @@ def remember(
         _note_change(memory, task, act, now)
 
 
-def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime) -> None:
+def _note_eviction(memory: UpdaterMemory, act: Evict, result: ActResult, now: datetime) -> None:
     if result not in _SENT:
         memory.evicted.pop(act.pod.uid, None)
         return
@@ -267,7 +269,12 @@ def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime)
 
 
 def _note_resize(
-    memory: Memory, act: Resize, result: ActResult, now: datetime, *, error: ClusterError | None
+    memory: UpdaterMemory,
+    act: Resize,
+    result: ActResult,
+    now: datetime,
+    *,
+    error: ClusterError | None,
 ) -> None:
     match result:
         case ActResult.DONE:
@@ -285,7 +292,12 @@ def _note_resize(
 
 
 def _note_unboost(
-    memory: Memory, act: Unboost, result: ActResult, now: datetime, *, error: ClusterError | None
+    memory: UpdaterMemory,
+    act: Unboost,
+    result: ActResult,
+    now: datetime,
+    *,
+    error: ClusterError | None,
 ) -> None:
     match result:
         case ActResult.DONE:
@@ -300,7 +312,7 @@ def _note_unboost(
     memory.amend(act.pod, act.autoscaler, change)
 
 
-def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
+def _note_restart(memory: UpdaterMemory, act: Act, result: ActResult, now: datetime) -> None:
     restarts = not isinstance(act, Evict) and restarts_containers(act.pod, act.wanted)
     last = memory.last_restarts.get(act.pod.namespace)
     if restarts and result not in _SENT and last is not None and last.pod.uid == act.pod.uid:
@@ -315,7 +327,7 @@ def _restarts_ready_pod(act: Act) -> bool:
     return restarts_containers(act.pod, act.wanted)
 
 
-def _note_change(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:
+def _note_change(memory: UpdaterMemory, task: Action, act: Evict | Resize, now: datetime) -> None:
     if task.workload is not None:
         record = degradation.after_change(
             memory.changed.get(task.workload),
@@ -328,7 +340,7 @@ def _note_change(memory: Memory, task: Task, act: Evict | Resize, now: datetime)
 
 
 def _expect(
-    memory: Memory, task: Task, act: Evict | Resize, now: datetime, *, is_answered: bool
+    memory: UpdaterMemory, task: Action, act: Evict | Resize, now: datetime, *, is_answered: bool
 ) -> None:
     if task.workload is not None:
         expectation = convergence.expect(act, task.workload, task.known, now)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Clock
-from trimtab.updater.reports import Absence
+from trimtab.updater.reports import AdmissionAbsence
 from trimtab.updater.settings import UpdaterSettings
 
 _ANSWER_LIFE: Final = timedelta(seconds=5)
@@ -23,7 +23,7 @@ tick, which may be a little late."""
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-class Leases(Protocol):
+class LeaseReader(Protocol):
     """The one act that is needed here."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
@@ -33,21 +33,21 @@ class Leases(Protocol):
 class AdmissionLiveness:
     """Looks at the status lease of the admission controller."""
 
-    def __init__(self, leases: Leases, settings: UpdaterSettings, clock: Clock) -> None:
+    def __init__(self, leases: LeaseReader, settings: UpdaterSettings, clock: Clock) -> None:
         self._leases = leases
         self._settings = settings
         self._clock = clock
         self._seen: Lease | None = None
         self._unchanged_since = _NEVER
         self._looked_at = _NEVER
-        self._absence: Absence | None = None
+        self._absence: AdmissionAbsence | None = None
         self._answered_at: datetime | None = None
 
     async def is_alive(self) -> bool:
         """Whether a pod that is created now would get its size; no answer is none."""
         return await self.find_absence() is None
 
-    async def find_absence(self) -> Absence | None:
+    async def find_absence(self) -> AdmissionAbsence | None:
         """The reason why a pod that is created now would not get its size; None if it would."""
         settings = self._settings
         if not settings.uses_admission_status:
@@ -57,16 +57,16 @@ class AdmissionLiveness:
             self._absence, self._answered_at = await self._look(), now
         return self._absence
 
-    async def _look(self) -> Absence | None:
+    async def _look(self) -> AdmissionAbsence | None:
         settings = self._settings
         place = settings.admission_lease_namespace, settings.admission_lease_name
         try:
             lease = await self._leases.fetch_lease(*place)
         except ClusterError:
-            return Absence.UNREAD
+            return AdmissionAbsence.UNREAD
         if lease is None:
-            return Absence.UNREAD
-        return None if self._is_fresh(lease) else Absence.STALE
+            return AdmissionAbsence.UNREAD
+        return None if self._is_fresh(lease) else AdmissionAbsence.STALE
 
     def _is_fresh(self, lease: Lease) -> bool:
         now, timeout = self._clock.now(), self._settings.admission_lease_timeout

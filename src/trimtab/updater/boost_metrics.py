@@ -20,11 +20,11 @@ from trimtab.core.changes.outcomes import (
     wanted_in_the_end,
 )
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.pods import Container, Pod, Wanted
+from trimtab.core.model.pods import Container, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.updater.actions import ActResult
-from trimtab.updater.reports import Acted, News, Planned
+from trimtab.updater.reports import Acted, News, PlanMade
 
 BOOSTED_CONTAINERS: Final = Gauge(
     "vpa_updater_boosted_containers",
@@ -85,7 +85,7 @@ class BoostMeter:
     def note(self, news: News) -> None:
         """Count what is new."""
         match news:
-            case Planned(at, outcomes, is_all=is_all):
+            case PlanMade(at, outcomes, is_all=is_all):
                 seen = [each.pod for each in _of_boosted(outcomes)]
                 for pod in seen:
                     self._meet(pod, at)
@@ -202,7 +202,7 @@ class SizeMeter:
                 CHANGED_REQUESTS.labels(resource.value, unit, direction).inc(change)
 
 
-def _compare(container: Container, wanted: Wanted) -> Iterator[tuple[Resource, int, int]]:
+def _compare(container: Container, wanted: TargetResources) -> Iterator[tuple[Resource, int, int]]:
     """Each resource of a container with what it requests, and what it would."""
     before = container.current.requests or {}
     found = wanted.get(container.name)

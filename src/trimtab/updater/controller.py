@@ -19,25 +19,25 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod
 from trimtab.core.updates import plan as planning
 from trimtab.updater import events
-from trimtab.updater.actor import Actor, Superior
+from trimtab.updater.actor import Actor, ActorHooks
 from trimtab.updater.admission_liveness import AdmissionLiveness
 from trimtab.updater.observe import Observation, Observer
 from trimtab.updater.pod_watch import Alarms, PodWatch
-from trimtab.updater.queue import Agenda, Task
+from trimtab.updater.queue import Action, ActionQueue
 from trimtab.updater.reports import (
-    Blind,
-    Failed,
-    Planned,
-    Step,
+    PlanMade,
+    ReportSink,
     Stopwatch,
-    Tell,
+    TickFailed,
     TickReport,
+    TickStep,
+    ViewNotReady,
     count_holds,
     count_kinds,
     tell_nobody,
 )
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import LastPlan, Look, Memory
+from trimtab.updater.state import LastPlan, Look, UpdaterMemory
 
 _logger: Final = logging.getLogger(__name__)
 _UNTIL_NEXT_LOOK: Final = timedelta(milliseconds=200)
@@ -60,17 +60,17 @@ class Updater:
         settings: UpdaterSettings,
         clock: Clock,
         may_act: Callable[[], bool] = _always,
-        tell: Tell = tell_nobody,
+        tell: ReportSink = tell_nobody,
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._clock = clock
-        self._memory = Memory()
+        self._memory = UpdaterMemory()
         self._observer = Observer(cluster, settings, self._memory)
         self._admission = AdmissionLiveness(cluster, settings, clock)
         self._watch = PodWatch(self._observer, self._note_pod)
-        self._agenda = Agenda(settings.pace, clock.now())
+        self._agenda = ActionQueue(settings.pace, clock.now())
         self._successor_alarms = Alarms(clock, self._look_for_successor)
         self._may_act = may_act
         self._tell_news = tell
@@ -81,7 +81,7 @@ class Updater:
             self._memory,
             settings=settings,
             clock=clock,
-            superior=Superior(
+            superior=ActorHooks(
                 may_act, self._watch.mark, self._successor_alarms.set_one, tell, tracer
             ),
         )
@@ -196,16 +196,16 @@ class Updater:
             self._watch.take_changed()
             if self._is_blind():
                 self._planned = TickReport(now, is_blind=True)
-                self._tell_news(Blind(now))
+                self._tell_news(ViewNotReady(now))
                 return
             absence = await self._admission.find_absence()
             alive = absence is None
-            watch.end(Step.LOOK_FOR_ADMISSION)
+            watch.end(TickStep.LOOK_FOR_ADMISSION)
             seen = await self._observer.observe(now, admission_alive=alive)
             self._memory.forget_others(seen.workloads)
-            watch.end(Step.OBSERVE)
+            watch.end(TickStep.OBSERVE)
             outcomes = self._plan(seen, now)
-            watch.end(Step.PLAN)
+            watch.end(TickStep.PLAN)
             self._watch.remember(each.pod for each in seen.snapshot.pods)
             self._last_plan.replace_all(outcomes)
             self._last_look = Look(seen.snapshot, outcomes, now)
@@ -213,8 +213,8 @@ class Updater:
             self._agenda.fill(_tasks(outcomes, seen))
             self._alarms.set_for(outcomes)
             self._learn(outcomes, now, alive=alive)
-            watch.end(Step.FILL_AGENDA)
-            plan = Planned(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
+            watch.end(TickStep.FILL_AGENDA)
+            plan = PlanMade(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
             self._tell_news(replace(plan, absence=absence))
 
     async def _plan_part(self) -> None:
@@ -232,7 +232,7 @@ class Updater:
             for namespace in sorted(restarting.difference(self._memory.last_restarts)):
                 self._alarms.ring_early(namespace)
             self._alarms.set_for(outcomes)
-            self._tell_news(Planned(now, outcomes, seen.autoscalers, is_all=False))
+            self._tell_news(PlanMade(now, outcomes, seen.autoscalers, is_all=False))
 
     def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:
         with self._tracer.span("plan", {"trimtab.pods": len(seen.snapshot.pods)}):
@@ -275,7 +275,7 @@ class Updater:
         except Exception as error:
             # One odd object must not stop all the others for ever.
             _logger.exception("turn failed")
-            self._tell_news(Failed(self._clock.now(), error))
+            self._tell_news(TickFailed(self._clock.now(), error))
 
     async def _tell(self) -> None:
         if not self._may_act() or self._planned.is_blind:
@@ -296,7 +296,7 @@ class Updater:
         )
 
 
-def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:
+def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Action]:
     """The acts among the outcomes, with what is needed to carry them out and to judge them."""
     acts = [each for each in outcomes if not isinstance(each, Hold)]
     evicting = {seen.workloads[act.pod.uid] for act in acts if isinstance(act, Evict)}
@@ -306,7 +306,7 @@ def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:
     for act in acts:
         workload = seen.workloads[act.pod.uid]
         tasks.append(
-            Task(
+            Action(
                 act,
                 None if act.autoscaler is None else seen.autoscalers[act.autoscaler],
                 workload,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from trimtab.core.changes.outcomes import Hold, Outcome
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.updater.reports import Acted, Blind, Failed, Held, News, Planned
+from trimtab.updater.reports import Acted, HeldWhileActing, News, PlanMade, TickFailed, ViewNotReady
 
 
 class _Standing(NamedTuple):
@@ -27,13 +27,13 @@ class Decisions:
     def hear(self, news: News) -> list[Outcome]:
         """The decisions that are other than before."""
         match news:
-            case Planned(at, outcomes, is_all=is_all):
+            case PlanMade(at, outcomes, is_all=is_all):
                 if is_all:
                     self._forget_others({each.pod.uid for each in outcomes})
                 return list(self._renew(outcomes, at))
-            case Held(at, holds):
+            case HeldWhileActing(at, holds):
                 return list(self._renew(holds, at))
-            case Blind() | Acted() | Failed():
+            case ViewNotReady() | Acted() | TickFailed():
                 return []
 
     def since(self, outcome: Outcome) -> datetime | None:

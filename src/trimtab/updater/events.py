@@ -13,17 +13,17 @@ from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.updates.conditions import has_news, update_conditions
-from trimtab.core.updates.failed_changes import Miss
+from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.updater.actions import ActResult, server_words
-from trimtab.updater.queue import Task
+from trimtab.updater.queue import Action
 
-_Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], Miss | None]
+_Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], FailedChange | None]
 """An autoscaler, what was planned for its pods, and what did not come true."""
 
 
 async def tell_of_act(
     cluster: Cluster,
-    task: Task,
+    task: Action,
     result: ActResult,
     now: datetime,
     *,
@@ -60,7 +60,7 @@ class Conditions:
         self,
         autoscalers: Iterable[Autoscaler],
         outcomes: Iterable[Outcome],
-        misses: Mapping[AutoscalerName, Miss],
+        misses: Mapping[AutoscalerName, FailedChange],
         now: datetime,
     ) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
         """The autoscalers whose conditions should be others, each with all that it should have."""
@@ -117,7 +117,7 @@ async def publish_all(
     return written
 
 
-def _events(task: Task, result: ActResult, now: datetime, words: str) -> Sequence[events.Event]:
+def _events(task: Action, result: ActResult, now: datetime, words: str) -> Sequence[events.Event]:
     done = result is ActResult.DONE
     match task.act:
         case Evict(pod=pod, wanted=wanted) if done and task.autoscaler is not None:

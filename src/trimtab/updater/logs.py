@@ -10,7 +10,15 @@ from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.hold_reasons import WANTS_CHANGE
 from trimtab.updater.actions import ActResult
 from trimtab.updater.pages import encode_wanted
-from trimtab.updater.reports import Acted, Blind, Failed, Held, News, Planned, count_kinds
+from trimtab.updater.reports import (
+    Acted,
+    HeldWhileActing,
+    News,
+    PlanMade,
+    TickFailed,
+    ViewNotReady,
+    count_kinds,
+)
 
 _DROPPED: Final = frozenset({ActResult.WITHDRAWN, ActResult.OUTDATED})
 _TOLD_AS_HOLD: Final = frozenset({ActResult.PROTECTED})
@@ -18,18 +26,18 @@ _TOLD_AS_HOLD: Final = frozenset({ActResult.PROTECTED})
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
-def narrate(news: News, changed: Iterable[Outcome]) -> None:
+def log_report(news: News, changed: Iterable[Outcome]) -> None:
     """Log the news, with the decisions that it has changed."""
     for outcome in changed:
         _tell_of_decision(outcome)
     match news:
         case Acted():
             _tell_of_act(news)
-        case Planned(is_all=True):
+        case PlanMade(is_all=True):
             _tell_of_tick(news)
-        case Blind():
+        case ViewNotReady():
             _logger.info("nothing planned: the view of the cluster is old or not complete")
-        case Planned() | Held() | Failed():
+        case PlanMade() | HeldWhileActing() | TickFailed():
             # Of a turn that failed the loop itself has told, with a trace.
             pass
         case _:
@@ -59,7 +67,7 @@ def _tell_of_act(acted: Acted) -> None:
         _logger.warning("act failed", **told, result=result.value, error=str(acted.error))
 
 
-def _tell_of_tick(planned: Planned) -> None:
+def _tell_of_tick(planned: PlanMade) -> None:
     kinds = count_kinds(planned.outcomes)
     _logger.info(
         "tick done",

@@ -14,7 +14,16 @@ from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMod
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.updater.actions import ActResult
 from trimtab.updater.boost_metrics import BoostMeter, SizeMeter
-from trimtab.updater.reports import Absence, Acted, Blind, Failed, Held, News, Planned, Step
+from trimtab.updater.reports import (
+    Acted,
+    AdmissionAbsence,
+    HeldWhileActing,
+    News,
+    PlanMade,
+    TickFailed,
+    TickStep,
+    ViewNotReady,
+)
 
 _SIZE: Final = "vpa_size_log2"
 _MODE: Final = "update_mode"
@@ -154,7 +163,7 @@ class _Series:
                 counter.remove(*values)
 
 
-class Meter:
+class UpdaterMeter:
     """Keeps the metrics in step with what the updater does."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
@@ -174,9 +183,9 @@ class Meter:
         for reason in HoldReason:
             HOLDS.labels(reason.value)
             HELD_PODS.labels(reason.value).set(0)
-        for absence in Absence:
+        for absence in AdmissionAbsence:
             ADMISSION_ABSENT.labels(absence.value)
-        for step in (*Step, _TOTAL):
+        for step in (*TickStep, _TOTAL):
             EXECUTION_LATENCY.labels(step)
 
     def note(self, news: News, changed: Iterable[Outcome], held: Mapping[HoldReason, int]) -> None:
@@ -186,21 +195,21 @@ class Meter:
             if isinstance(outcome, Hold):
                 HOLDS.labels(outcome.reason.value).inc()
         match news:
-            case Planned():
+            case PlanMade():
                 self._note_plan(news)
             case Acted():
                 self._note_act(news)
-            case Blind():
+            case ViewNotReady():
                 BLIND_TICKS.inc()
-            case Failed():
+            case TickFailed():
                 FAILED_TURNS.inc()
-            case Held():
+            case HeldWhileActing():
                 pass
-        if isinstance(news, Planned | Held):
+        if isinstance(news, PlanMade | HeldWhileActing):
             for reason in HoldReason:
                 HELD_PODS.labels(reason.value).set(held.get(reason, 0))
 
-    def _note_plan(self, plan: Planned) -> None:
+    def _note_plan(self, plan: PlanMade) -> None:
         if not plan.is_all:
             return
         for step, span in plan.spans:
@@ -219,7 +228,7 @@ class Meter:
         for name in self._refused:
             self._count(SKIPPED_RESIZES, name, with_mode=False)
 
-    def _note_outcomes(self, plan: Planned) -> None:
+    def _note_outcomes(self, plan: PlanMade) -> None:
         self._outcomes, self._autoscalers = plan.outcomes, plan.autoscalers
         governed = [each for each in plan.outcomes if each.autoscaler in plan.autoscalers]
         self._sizes = Tally(each.autoscaler for each in governed if each.autoscaler is not None)

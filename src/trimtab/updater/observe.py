@@ -34,7 +34,7 @@ from trimtab.updater.pod_owners import (
     workload_name,
 )
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import Memory, Review
+from trimtab.updater.state import UpdaterMemory, WorkloadReview
 
 _SHORT_FOR: Final = timedelta(seconds=10)
 """Pods that are missing for less long may only not be seen yet, unlike their use of a quota."""
@@ -94,7 +94,7 @@ class _Sight:
 class Observer:
     """Reads the cluster, and remembers which owners belong together."""
 
-    def __init__(self, cluster: Cluster, settings: UpdaterSettings, memory: Memory) -> None:
+    def __init__(self, cluster: Cluster, settings: UpdaterSettings, memory: UpdaterMemory) -> None:
         self._cluster = cluster
         self._settings = settings
         self._memory = memory
@@ -389,7 +389,7 @@ class Observer:
         watched: Mapping[WorkloadName, Workload | None],
         observed: Iterable[ObservedPod],
         autoscalers: Mapping[AutoscalerName, Autoscaler],
-    ) -> Iterator[tuple[WorkloadName, Review]]:
+    ) -> Iterator[tuple[WorkloadName, WorkloadReview]]:
         if not watched:
             return
         members: dict[WorkloadName, list[Pod]] = {name: [] for name in watched}
@@ -401,7 +401,7 @@ class Observer:
             autoscaler = None if concerned is None else autoscalers.get(concerned)
             yield (
                 name,
-                Review(
+                WorkloadReview(
                     members[name],
                     self._cluster.limit_ranges(name.namespace),
                     wanted_pods=_wanted_pods(workload, members[name]),

@@ -18,10 +18,10 @@ from trimtab.api.explain.pods import (
 from trimtab.api.wire.codec import Written, encode
 from trimtab.api.wire.times import format_time
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost, wanted_in_the_end
-from trimtab.core.explain.next_pod import Newcomer, size_newcomer
+from trimtab.core.explain.next_pod import NextPod, size_newcomer
 from trimtab.core.explain.pod_checks import PlanView, explain_pod, view_plan
 from trimtab.core.guards import disruption_budgets
-from trimtab.core.model.pods import Wanted
+from trimtab.core.model.pods import TargetResources
 from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod
@@ -97,7 +97,7 @@ def show_plan(
     )
 
 
-def encode_wanted(wanted: Wanted | None) -> dict[str, dict[str, Mapping[str, str]]]:
+def encode_wanted(wanted: TargetResources | None) -> dict[str, dict[str, Mapping[str, str]]]:
     """What containers shall have, as people write it."""
     shown = {name: show_allocation(each) for name, each in (wanted or {}).items()}
     return {
@@ -233,7 +233,7 @@ def _choose(view: PlanView, query: Mapping[str, str]) -> Iterator[ObservedPod]:
             yield observed[uid]
 
 
-def _next(observed: ObservedPod, view: PlanView) -> Newcomer:
+def _next(observed: ObservedPod, view: PlanView) -> NextPod:
     context = view.context
     pod = observed.pod
     found = context.snapshot.quotas.get(pod.namespace, ())

@@ -30,7 +30,7 @@ from trimtab.updater.pod_owners import OwnerKey, owner_key
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Action:
     """One act, and what it was decided on."""
 
     act: Act
@@ -45,7 +45,7 @@ class Task:
 _Rank: TypeAlias = tuple[bool, bool, tuple[bool, float], str, str]
 
 
-class Lane:
+class ActionLane:
     """The tasks of one kind, with the pace at which they may be begun.
 
     A part of a plan comes often and concerns few tasks, so it must cost no look at the others.
@@ -56,7 +56,7 @@ class Lane:
         self._pace: Pace = begin_pace(now)
         self._closed_until = now
         self._numbers = count()
-        self._tasks: dict[int, Task] = {}
+        self._tasks: dict[int, Action] = {}
         """By number those that are held."""
         self._numbers_of: defaultdict[OwnerKey | None, list[int]] = defaultdict(list)
         """By owner the tasks that are held, and some that were."""
@@ -67,14 +67,14 @@ class Lane:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def replace_all(self, tasks: Iterable[Task]) -> None:
+    def replace_all(self, tasks: Iterable[Action]) -> None:
         """Hold these tasks and no others."""
         self._tasks.clear()
         self._numbers_of.clear()
         self._queue = [(_rank(task), -self._hold(task)) for task in tasks]
         heapify(self._queue)
 
-    def replace_part(self, owners: Collection[OwnerKey], tasks: Iterable[Task]) -> None:
+    def replace_part(self, owners: Collection[OwnerKey], tasks: Iterable[Action]) -> None:
         """Hold these tasks in the place of all that concern pods of these owners."""
         for owner in owners:
             for number in self._numbers_of.pop(owner, ()):
@@ -82,23 +82,23 @@ class Lane:
         for task in tasks:
             self.put_back(task)
 
-    def put_back(self, task: Task) -> None:
+    def put_back(self, task: Action) -> None:
         """Hold a task again that could not be done."""
         heappush(self._queue, (_rank(task), -self._hold(task)))
 
-    def take(self) -> Task:
+    def take(self) -> Action:
         """The most urgent task, which is held no longer."""
         while True:
             _, number = heappop(self._queue)
             if (task := self._tasks.pop(-number, None)) is not None:
                 return task
 
-    def take_where(self, condition: Callable[[Task], bool]) -> list[Task]:
+    def take_where(self, condition: Callable[[Action], bool]) -> list[Action]:
         """The tasks of which this is true, the least urgent first, which are held no longer."""
         taken = [number for number, task in self._tasks.items() if condition(task)]
         return sorted(map(self._tasks.pop, taken), key=_rank, reverse=True)
 
-    def _hold(self, task: Task) -> int:
+    def _hold(self, task: Action) -> int:
         number = next(self._numbers)
         self._tasks[number] = task
         self._numbers_of[owner_key(task.act.pod)].append(number)
@@ -132,25 +132,25 @@ class Lane:
 _UNLIMITED: Final = PaceSettings(per_second=0)
 
 
-class Agenda:
+class ActionQueue:
     """All lanes."""
 
     def __init__(self, settings: PaceSettings, now: datetime) -> None:
-        self.evictions = Lane(settings, now)
-        self.resizes = Lane(settings, now)
-        self.gifts = Lane(_UNLIMITED, now)
+        self.evictions = ActionLane(settings, now)
+        self.resizes = ActionLane(settings, now)
+        self.gifts = ActionLane(_UNLIMITED, now)
 
     def __len__(self) -> int:
         return sum(map(len, self.lanes))
 
     @property
-    def lanes(self) -> tuple[Lane, Lane, Lane]:
+    def lanes(self) -> tuple[ActionLane, ActionLane, ActionLane]:
         """Each lane, to be worked off on its own."""
         return self.evictions, self.resizes, self.gifts
 
-    def fill(self, tasks: Collection[Task], owners: Collection[OwnerKey] | None = None) -> None:
+    def fill(self, tasks: Collection[Action], owners: Collection[OwnerKey] | None = None) -> None:
         """Hold these tasks in the place of all others, or of all that concern these owners."""
-        chosen: dict[Lane, list[Task]] = {lane: [] for lane in self.lanes}
+        chosen: dict[ActionLane, list[Action]] = {lane: [] for lane in self.lanes}
         for task in tasks:
             chosen[self._lane_of(task)].append(task)
         for lane, its_tasks in chosen.items():
@@ -159,7 +159,7 @@ class Agenda:
             else:
                 lane.replace_part(owners, its_tasks)
 
-    def _lane_of(self, task: Task) -> Lane:
+    def _lane_of(self, task: Action) -> ActionLane:
         act = task.act
         if isinstance(act, Evict):
             return self.evictions
@@ -167,7 +167,7 @@ class Agenda:
         return self.gifts if is_gift else self.resizes
 
 
-def _rank(task: Task) -> _Rank:
+def _rank(task: Action) -> _Rank:
     act = task.act
     # A boost that is over comes first: it gives something back.
     if isinstance(act, Unboost):

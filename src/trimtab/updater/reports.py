@@ -13,10 +13,10 @@ from trimtab.core.changes.outcomes import Hold, Outcome
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.updater.actions import ActResult
-from trimtab.updater.queue import Task
+from trimtab.updater.queue import Action
 
 
-class Step(StrEnum):
+class TickStep(StrEnum):
     """The steps of a tick; the values are the original's, as its metrics have them."""
 
     LOOK_FOR_ADMISSION = "AdmissionInit"
@@ -25,7 +25,7 @@ class Step(StrEnum):
     FILL_AGENDA = "EvictPods"
 
 
-class Absence(StrEnum):
+class AdmissionAbsence(StrEnum):
     """Why no admission controller is taken to be there; the values are the original's."""
 
     UNREAD = "error"
@@ -35,14 +35,14 @@ class Absence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class ViewNotReady:
     """Nothing was planned: the view of the cluster is too old, or not complete yet."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanMade:
     """A plan was made: of everything, or of a part."""
 
     at: datetime
@@ -50,9 +50,9 @@ class Planned:
     autoscalers: Mapping[AutoscalerName, Autoscaler]
     """All that were looked at."""
     is_all: bool
-    spans: tuple[tuple[Step, timedelta], ...] = ()
+    spans: tuple[tuple[TickStep, timedelta], ...] = ()
     """How long each step took."""
-    absence: Absence | None = None
+    absence: AdmissionAbsence | None = None
     """Why nothing may be changed, if there is no admission controller."""
 
 
@@ -61,13 +61,13 @@ class Acted:
     """Something was tried, or not tried any more."""
 
     at: datetime
-    task: Task
+    task: Action
     result: ActResult
     error: ClusterError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldWhileActing:
     """While acting it turned out that pods have to be held."""
 
     at: datetime
@@ -75,15 +75,15 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class TickFailed:
     """A turn failed as a whole."""
 
     at: datetime
     error: Exception
 
 
-News: TypeAlias = Blind | Planned | Acted | Held | Failed
-Tell: TypeAlias = Callable[[News], None]
+News: TypeAlias = ViewNotReady | PlanMade | Acted | HeldWhileActing | TickFailed
+ReportSink: TypeAlias = Callable[[News], None]
 
 
 class Stopwatch:
@@ -92,9 +92,9 @@ class Stopwatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.begun_at = self._last = clock.now()
-        self.spans: tuple[tuple[Step, timedelta], ...] = ()
+        self.spans: tuple[tuple[TickStep, timedelta], ...] = ()
 
-    def end(self, step: Step) -> None:
+    def end(self, step: TickStep) -> None:
         """Note the time since the last step ended."""
         now = self._clock.now()
         self.spans = (*self.spans, (step, now - self._last))
@@ -105,7 +105,7 @@ def tell_nobody(_: News) -> None:
     """Nobody wants to know."""
 
 
-class Deed(NamedTuple):
+class ActionOutcome(NamedTuple):
     """A kind of act, and what came of it."""
 
     kind: str
@@ -123,7 +123,7 @@ class TickReport:
     planned: Mapping[str, int] = field(default_factory=dict)
     """By kind of outcome: `Evict`, `Resize`, `Unboost`, `Hold`."""
     held: Mapping[HoldReason, int] = field(default_factory=dict)
-    acted: Mapping[Deed, int] = field(default_factory=dict)
+    acted: Mapping[ActionOutcome, int] = field(default_factory=dict)
     """By kind of act and what came of it, since the tick before."""
     waiting: int = 0
     """Acts that are planned and not begun: the pace does not allow it yet."""
@@ -132,7 +132,7 @@ class TickReport:
 
     def done(self, kind: str) -> int:
         """How many acts of a kind were done."""
-        return self.acted.get(Deed(kind, ActResult.DONE), 0)
+        return self.acted.get(ActionOutcome(kind, ActResult.DONE), 0)
 
 
 def count_kinds(outcomes: Iterable[Outcome]) -> Counter[str]:

@@ -27,7 +27,7 @@ from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendati
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.updates import pod_history
-from trimtab.core.updates.failed_changes import Miss, count_miss, is_forgiven, recall_small
+from trimtab.core.updates.failed_changes import FailedChange, count_miss, is_forgiven, recall_small
 from trimtab.core.updates.pod_history import Recollection
 from trimtab.core.updates.resize_or_evict import Restart, end_of_gap
 from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Snapshot
@@ -41,7 +41,7 @@ _SHARES_KEPT: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class WorkloadReview:
     """A workload of which something is expected, as it is now."""
 
     pods: Sequence[Pod]
@@ -54,7 +54,7 @@ class Review:
     """Of the same."""
 
 
-class Memory:
+class UpdaterMemory:
     """Recollections of pods, expectations of workloads, misses, and usual shares."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Memory:
         """Evidence of late that no pod can be created in the whole cluster."""
         self.last_evicted: dict[str, datetime] = {}
         """By namespace when a pod was last evicted."""
-        self.misses: dict[WorkloadName, Miss] = {}
+        self.misses: dict[WorkloadName, FailedChange] = {}
         self.changed: dict[WorkloadName, ChangedWorkload] = {}
         """Workloads that were changed of late, with how many pods were ready before."""
         self.is_restored = False
@@ -215,7 +215,7 @@ class Memory:
         changed = self.changed.get(workload)
         return None if changed is None else changed.autoscaler
 
-    def misses_by_autoscaler(self) -> Mapping[AutoscalerName, Miss]:
+    def misses_by_autoscaler(self) -> Mapping[AutoscalerName, FailedChange]:
         """The misses by the autoscaler for which the last change was made."""
         return {miss.expectation.autoscaler: miss for miss in self.misses.values()}
 
@@ -248,7 +248,7 @@ class Memory:
         ]
         self.expectations[expectation.workload] = [*others, expectation]
 
-    def review(self, workload: WorkloadName, now: Review, at: datetime) -> None:
+    def review(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
         """Judge what is expected of the workload, and remember the verdicts."""
         if now.wanted_pods is None:
             self.expectations.pop(workload, None)
@@ -305,7 +305,7 @@ class Memory:
             if (found := degradation.judge(record, patience, now)) is not None
         }
 
-    def _review_health(self, workload: WorkloadName, now: Review, at: datetime) -> None:
+    def _review_health(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
         record = self.changed.get(workload)
         if record is None:
             return
@@ -323,7 +323,7 @@ class Memory:
             self.changed[workload] = reviewed
 
     def _review_successors(
-        self, workload: WorkloadName, now: Review, wanted: int, at: datetime
+        self, workload: WorkloadName, now: WorkloadReview, wanted: int, at: datetime
     ) -> None:
         evictions = [each for each in self.expectations.get(workload, ()) if each.is_eviction]
         newest = eviction_brake.newest_successor(evictions, now.pods, at)
@@ -337,7 +337,9 @@ class Memory:
     def _note_created(self, namespace: str, at: datetime) -> None:
         self.created[namespace] = max(self.created.get(namespace, at), at)
 
-    def _take_in(self, workload: WorkloadName, verdict: Verdict, now: Review, at: datetime) -> None:
+    def _take_in(
+        self, workload: WorkloadName, verdict: Verdict, now: WorkloadReview, at: datetime
+    ) -> None:
         self._fulfil(workload, verdict.expectation)
         match verdict:
             case Fulfilled(expectation, pod):

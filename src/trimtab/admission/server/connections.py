@@ -29,7 +29,7 @@ class Handshakes:
     """Called when one is ended because there are too many."""
 
 
-class Door:
+class ConnectionAcceptor:
     """Lets whoever connects to a socket in, for as long as it is open."""
 
     def __init__(

@@ -7,12 +7,19 @@ import logging
 from http import HTTPStatus
 from typing import Final
 
-from trimtab.admission.logs import MAX_REFUSAL, Teller, Timer
+from trimtab.admission.logs import MAX_REFUSAL, RateLimitedLogger, Timer
 from trimtab.admission.owner_cache import NotYetError
-from trimtab.admission.reports import Reviewed, Status, Step, Tally, Trouble, count_up
+from trimtab.admission.reports import (
+    AdmissionCounts,
+    Reviewed,
+    ReviewStatus,
+    ReviewStep,
+    ReviewTrouble,
+    count_up,
+)
 from trimtab.admission.review import UNCHANGED, Review, Reviewer, conclude
 from trimtab.admission.server.http import HttpRequest
-from trimtab.admission.server.request_queue import Share
+from trimtab.admission.server.request_queue import QueueShare
 from trimtab.api.admission.reviews import (
     AdmissionRequest,
     Refused,
@@ -37,9 +44,9 @@ class Answering:
     def __init__(
         self,
         reviewer: Reviewer,
-        tally: Tally,
+        tally: AdmissionCounts,
         timer: Timer,
-        teller: Teller,
+        teller: RateLimitedLogger,
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self._reviewer = reviewer
@@ -52,7 +59,7 @@ class Answering:
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | Share:
+    ) -> bytes | QueueShare:
         """Return the review that answers the request, whatever that is.
 
         Return the share of the request instead if it may wait, and more may be known in a moment.
@@ -61,7 +68,7 @@ class Answering:
         self._teller.turn_over(began)
         look = self._watch if self._is_watched else self._look_at
         found = look(request, waited_seconds, may_wait=may_wait)
-        if isinstance(found, Share):
+        if isinstance(found, QueueShare):
             return found
         uid, review = found
         decided = self._timer()
@@ -69,10 +76,10 @@ class Answering:
         built = self._timer()
         self._count(review, waited_seconds + built - began)
         self.tally.time_steps(
-            (Step.READ, waited_seconds),
-            (Step.ADMIT, decided - began),
-            (Step.BUILD, built - decided),
-            (Step.TOTAL, waited_seconds + built - began),
+            (ReviewStep.READ, waited_seconds),
+            (ReviewStep.ADMIT, decided - began),
+            (ReviewStep.BUILD, built - decided),
+            (ReviewStep.TOTAL, waited_seconds + built - began),
         )
         return body
 
@@ -84,14 +91,14 @@ class Answering:
 
     def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
         """Return a review that allows what is asked, after `answer` has raised an error."""
-        count_up(self.tally.troubles, Trouble.FAILED)
+        count_up(self.tally.troubles, ReviewTrouble.FAILED)
         if self._teller.may_tell(_FAILED):
             _logger.error(_FAILED, exc_info=error)
         return encode_review(_uid(request.body), UNCHANGED)
 
     def note_written(self, seconds: float) -> None:
         """Count the time that it took to write an answer."""
-        self.tally.time_steps((Step.WRITE, seconds))
+        self.tally.time_steps((ReviewStep.WRITE, seconds))
 
     def note_refused(self, status: HTTPStatus) -> None:
         """Count a connection that was ended."""
@@ -100,10 +107,10 @@ class Answering:
 
     def _watch(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool
-    ) -> tuple[str, Review] | Share:
+    ) -> tuple[str, Review] | QueueShare:
         with self._tracer.span("review") as span:
             found = self._look_at(request, waited_seconds, may_wait=may_wait)
-            if not isinstance(found, Share):
+            if not isinstance(found, QueueShare):
                 review = found[1]
                 span.note("trimtab.resource", review.about.value)
                 span.note("trimtab.status", review.status.value)
@@ -111,17 +118,19 @@ class Answering:
 
     def _look_at(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool
-    ) -> tuple[str, Review] | Share:
+    ) -> tuple[str, Review] | QueueShare:
         if not _is_json(request.content_type):
-            return _uid(request.body), _misunderstood(Trouble.CONTENT_TYPE, request.content_type)
+            return _uid(request.body), _misunderstood(
+                ReviewTrouble.CONTENT_TYPE, request.content_type
+            )
         try:
             asked = decode_review(request.body)
         except DecodeError as error:
-            return _uid(request.body), _misunderstood(Trouble.BROKEN, str(error))
+            return _uid(request.body), _misunderstood(ReviewTrouble.BROKEN, str(error))
         try:
             review = self._reviewer.review(asked, waited_seconds=waited_seconds, may_wait=may_wait)
         except NotYetError:
-            return Share(asked.resource, asked.namespace)
+            return QueueShare(asked.resource, asked.namespace)
         if isinstance(review.answer, Refused):
             self._tell_of_refusal(asked, review.answer)
         return asked.uid, review
@@ -142,8 +151,8 @@ class Answering:
         self._teller.tell("autoscaler refused", detail, _AUTOSCALER, MAX_REFUSAL)
 
 
-def _misunderstood(trouble: Trouble, detail: str) -> Review:
-    return conclude(UNCHANGED, Status.ERROR, Reviewed.UNKNOWN, trouble, detail)
+def _misunderstood(trouble: ReviewTrouble, detail: str) -> Review:
+    return conclude(UNCHANGED, ReviewStatus.ERROR, Reviewed.UNKNOWN, trouble, detail)
 
 
 def _is_json(content_type: str) -> bool:

@@ -15,7 +15,7 @@ _WaiterT = TypeVar("_WaiterT")
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QueueShare:
     """Part of the room: requests about one kind of object in one namespace."""
 
     resource: str
@@ -27,9 +27,9 @@ class WaitingRoom(Generic[_WaiterT]):
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._shares: dict[Share, OrderedDict[_WaiterT, int]] = {}
-        self._share_of: dict[_WaiterT, Share] = {}
-        self._taken: dict[Share, int] = {}
+        self._shares: dict[QueueShare, OrderedDict[_WaiterT, int]] = {}
+        self._share_of: dict[_WaiterT, QueueShare] = {}
+        self._taken: dict[QueueShare, int] = {}
         self._taken_bytes = 0
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class WaitingRoom(Generic[_WaiterT]):
     def __contains__(self, waiter: _WaiterT) -> bool:
         return waiter in self._share_of
 
-    def enter(self, waiter: _WaiterT, share: Share, size_bytes: int) -> list[_WaiterT] | None:
+    def enter(self, waiter: _WaiterT, share: QueueShare, size_bytes: int) -> list[_WaiterT] | None:
         """Let a request in; return those that leave for it, or None if there is no room."""
         cost = max(size_bytes, _LEAST_BYTES)
         leaving = self._choose_leaving(share, cost)
@@ -63,7 +63,7 @@ class WaitingRoom(Generic[_WaiterT]):
         if not self._shares[share]:
             del self._shares[share], self._taken[share]
 
-    def _choose_leaving(self, share: Share, cost: int) -> list[_WaiterT] | None:
+    def _choose_leaving(self, share: QueueShare, cost: int) -> list[_WaiterT] | None:
         leaving: list[_WaiterT] = []
         excess = self._taken_bytes + cost - self._max_bytes
         if excess <= 0:

@@ -21,7 +21,7 @@ from socket import socket
 from typing import Final, NoReturn, Protocol, cast
 
 from trimtab.admission.logs import Timer
-from trimtab.admission.server.connections import Door, Handshakes
+from trimtab.admission.server.connections import ConnectionAcceptor, Handshakes
 from trimtab.admission.server.http import (
     HttpFlaw,
     HttpRequest,
@@ -29,7 +29,7 @@ from trimtab.admission.server.http import (
     RequestReader,
     format_response,
 )
-from trimtab.admission.server.request_queue import Share, WaitingRoom
+from trimtab.admission.server.request_queue import QueueShare, WaitingRoom
 from trimtab.core.webhook.load_shedding import find_longest_awaited
 
 _ANSWERED_PER_TURN: Final = 16
@@ -88,7 +88,7 @@ class Responder(Protocol):
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | Share:
+    ) -> bytes | QueueShare:
         """Return the body of the answer, or the share of a request that may and should wait.
 
         It must not raise.
@@ -152,7 +152,7 @@ class WebhookServer:
         """Timers of the requests that are put off, and are not in a queue again."""
         self._connections: dict[_Connection, None] = {}
         self._heavy: dict[_Connection, None] = {}
-        self._doors: set[Door] = set()
+        self._doors: set[ConnectionAcceptor] = set()
         self._closing = asyncio.Event()
         self.loop = asyncio.get_running_loop()
         self._left = asyncio.Event()
@@ -175,7 +175,7 @@ class WebhookServer:
             self.limits.request_time.total_seconds(),
             lambda: self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE),
         )
-        door = Door(lambda: _Connection(self), context, handshakes)
+        door = ConnectionAcceptor(lambda: _Connection(self), context, handshakes)
         self._doors.add(door)
         try:
             await door.open(listener, self._closing)
@@ -340,7 +340,7 @@ class WebhookServer:
     def _may_wait(self, turn: _Turn, waited: float) -> bool:
         return not turn.is_last and waited < self._patience_seconds and not self.is_draining
 
-    def _has_room(self, turn: _Turn, share: Share) -> bool:
+    def _has_room(self, turn: _Turn, share: QueueShare) -> bool:
         """Return True if the request may be put off; others are answered now to make room."""
         if turn in self._put_off:
             return True

@@ -37,7 +37,7 @@ _BREAKS: Final = "!"
 """No label may begin so."""
 
 
-class Outcome(StrEnum):
+class SelfTestOutcome(StrEnum):
     """What came of a self-test; the value names it to users."""
 
     PASSED = "Passed"
@@ -55,13 +55,13 @@ class Outcome(StrEnum):
 class Result:
     """The outcome of a self-test, and what the API server said."""
 
-    outcome: Outcome
+    outcome: SelfTestOutcome
     detail: str = ""
 
     @property
     def has_passed(self) -> bool:
         """Whether new pods get their size."""
-        return self.outcome is Outcome.PASSED
+        return self.outcome is SelfTestOutcome.PASSED
 
 
 class SelfTest:
@@ -91,12 +91,15 @@ class SelfTest:
         try:
             return await self._try_whole()
         except UnreachableError as error:
-            return Result(Outcome.UNREACHABLE, str(error))
+            return Result(SelfTestOutcome.UNREACHABLE, str(error))
         except ForbiddenError as error:
             lacks_right = error.right is not None
-            return Result(Outcome.RIGHT_MISSING if lacks_right else Outcome.REFUSED, str(error))
+            return Result(
+                SelfTestOutcome.RIGHT_MISSING if lacks_right else SelfTestOutcome.REFUSED,
+                str(error),
+            )
         except ClusterError as error:
-            return Result(Outcome.REFUSED, str(error))
+            return Result(SelfTestOutcome.REFUSED, str(error))
 
     async def _try_whole(self) -> Result:
         word = self._make_word()
@@ -107,8 +110,8 @@ class SelfTest:
                 raise
             return await self._try_broken(word)
         if annotations.get(ANSWER) == word:
-            return Result(Outcome.PASSED)
-        return Result(Outcome.UNCHANGED, "the trial pod came back without our patch")
+            return Result(SelfTestOutcome.PASSED)
+        return Result(SelfTestOutcome.UNCHANGED, "the trial pod came back without our patch")
 
     async def _try_broken(self, word: str) -> Result:
         """The same without the pod being let in."""
@@ -117,9 +120,9 @@ class SelfTest:
             await self._host.try_pod(self._namespace, labels)
         except ApiError as error:
             if _BREAKS + word in error.status.message:
-                return Result(Outcome.PASSED)
+                return Result(SelfTestOutcome.PASSED)
             raise
-        return Result(Outcome.UNCHANGED, "the trial pod came back without our patch")
+        return Result(SelfTestOutcome.UNCHANGED, "the trial pod came back without our patch")
 
 
 def make_probe(namespace: str) -> Callable[[AdmissionRequest], Patch | None]:

@@ -14,7 +14,7 @@ from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Clock
 
 
-class Leases(Protocol):
+class StatusLeases(Protocol):
     """The acts that are needed here."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
@@ -29,7 +29,7 @@ class StatusLease:
 
     def __init__(
         self,
-        leases: Leases,
+        leases: StatusLeases,
         settings: AdmissionSettings,
         *,
         holder: str,

@@ -17,9 +17,9 @@ from trimtab.api.wire.quantities import encode_amounts
 from trimtab.api.wire.times import format_duration, format_time
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Hold, Outcome, Unboost
-from trimtab.core.explain.next_pod import Newcomer
+from trimtab.core.explain.next_pod import NextPod
 from trimtab.core.explain.pod_checks import PodExplanation
-from trimtab.core.explain.update_checks import Check, CheckKind, Verdict
+from trimtab.core.explain.update_checks import CheckKind, CheckVerdict, PodCheck
 from trimtab.core.model import pods
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.cap_notes import Note, format_note
@@ -111,14 +111,14 @@ _RESOURCES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
 _UNKNOWN: Final = "only a running updater could tell"
 
 
-def tell_check(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+def tell_check(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     """One sentence about the answer to a check."""
     match check.verdict:
-        case Verdict.UNKNOWN:
+        case CheckVerdict.UNKNOWN:
             return _UNKNOWN
-        case Verdict.NOT_ASKED:
+        case CheckVerdict.NOT_ASKED:
             return _tell_unasked(check.kind, explanation)
-        case Verdict.CLEAR | Verdict.BLOCKED:
+        case CheckVerdict.CLEAR | CheckVerdict.BLOCKED:
             tell = _TOLD_WITH_FIGURES.get(check.kind)
             if tell is not None and (told := tell(check, explanation, settings)):
                 return told
@@ -137,21 +137,21 @@ def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
     return "not asked while others fail"
 
 
-def _tell_detail(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+def _tell_detail(check: PodCheck, explanation: PodExplanation, _: PlanSettings) -> str:
     outcome = explanation.outcome
     if not isinstance(outcome, Hold) or check.reason is not outcome.reason or not outcome.detail:
         return ""
     return f"{_REASONS[outcome.reason]}: {outcome.detail}"
 
 
-def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+def _tell_mode(check: PodCheck, explanation: PodExplanation, _: PlanSettings) -> str:
     autoscaler = explanation.autoscaler
     if check.reason is not None or autoscaler is None:
         return ""
     return f"{autoscaler.mode}: running pods are changed"
 
 
-def _tell_change(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+def _tell_change(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     if check.reason is not None:
         return _tell_small_change(check.reason, explanation, settings)
     change, by = explanation.change, _difference(explanation)
@@ -181,7 +181,7 @@ def _difference(explanation: PodExplanation) -> str:
     return f"{100 * explanation.change.relative_difference:.3g} %"
 
 
-def _tell_lifetime(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+def _tell_lifetime(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     least, age = settings.thresholds.lifetime, explanation.age
     runs = "it has not started" if age is None else f"it runs for {brief(age)}"
     if check.reason is not None:
@@ -193,7 +193,7 @@ def _tell_lifetime(check: Check, explanation: PodExplanation, settings: PlanSett
     return f"{runs}, and {brief(least)} are enough"
 
 
-def _tell_replicas(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+def _tell_replicas(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     group, autoscaler = explanation.group, explanation.autoscaler
     if group is None or autoscaler is None or group.configured is None:
         return ""
@@ -205,7 +205,7 @@ def _tell_replicas(check: Check, explanation: PodExplanation, settings: PlanSett
     return f"{has}, {'at least' if check.reason is None else 'fewer than'} {least}"
 
 
-def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+def _tell_budget(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     group = explanation.group
     if group is None or group.configured is None:
         return ""
@@ -224,7 +224,7 @@ def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettin
     return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few {state}"
 
 
-def _tell_resize(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+def _tell_resize(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     if check.reason is HoldReason.RESIZE_DENIED:
         return _tell_detail(check, explanation, settings)
     if not explanation.lacking or check.reason not in (None, HoldReason.RESIZE_INFEASIBLE):
@@ -243,14 +243,14 @@ def _amount(kind: Resource, amount: int) -> str:
     return f"{format_amount(kind, max(amount, 0))} of {_RESOURCES[kind]}"
 
 
-def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) -> str:
+def _tell_quick_role(check: PodCheck, _: PodExplanation, settings: PlanSettings) -> str:
     if check.reason is None:
         return ""
     span = settings.cool_down if check.kind is CheckKind.COOL_DOWN else settings.role_dwell
     return f"{_REASONS[check.reason]} (for {brief(span)})"
 
 
-def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+def _tell_annotation(check: PodCheck, explanation: PodExplanation, _: PlanSettings) -> str:
     if check.reason is not HoldReason.EVICTION_UNWANTED:
         return ""
     own = explanation.pod.annotations
@@ -263,7 +263,7 @@ def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings)
 
 
 _TOLD_WITH_FIGURES: Final[
-    Mapping[CheckKind, Callable[[Check, PodExplanation, PlanSettings], str]]
+    Mapping[CheckKind, Callable[[PodCheck, PodExplanation, PlanSettings], str]]
 ] = {
     CheckKind.BOOST: _tell_detail,
     CheckKind.HEALTH: _tell_detail,
@@ -394,7 +394,7 @@ def decode_pods(data: bytes) -> PodsPage:
     return codec.decode(_DECODER, data)
 
 
-def show_pods(explained: Iterable[tuple[PodExplanation, Newcomer]], origin: PlanOrigin) -> PodsPage:
+def show_pods(explained: Iterable[tuple[PodExplanation, NextPod]], origin: PlanOrigin) -> PodsPage:
     """The page of some pods, by their names."""
     chosen = sorted(explained, key=lambda each: (each[0].pod.namespace, each[0].pod.name))
     return PodsPage(
@@ -424,7 +424,7 @@ def show_allocation(allocation: Allocation) -> ShownAllocation:
     )
 
 
-def _pod(explanation: PodExplanation, newcomer: Newcomer, origin: PlanOrigin) -> ShownPod:
+def _pod(explanation: PodExplanation, newcomer: NextPod, origin: PlanOrigin) -> ShownPod:
     pod, workload, autoscaler = explanation.pod, explanation.workload, explanation.autoscaler
     age = explanation.age
     sized_by = newcomer.autoscaler
@@ -456,7 +456,7 @@ def _reason(outcome: Outcome) -> str | None:
             return None
 
 
-def _check(check: Check, explanation: PodExplanation, settings: PlanSettings) -> ShownCheck:
+def _check(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> ShownCheck:
     return ShownCheck(
         check=check.kind.value,
         verdict=check.verdict.value,
@@ -467,7 +467,7 @@ def _check(check: Check, explanation: PodExplanation, settings: PlanSettings) ->
     )
 
 
-def _containers(explanation: PodExplanation, newcomer: Newcomer) -> list[ShownPodContainer]:
+def _containers(explanation: PodExplanation, newcomer: NextPod) -> list[ShownPodContainer]:
     wanted = {one.container_name: one for one in explanation.recommendation}
     return [
         _container(
@@ -484,7 +484,7 @@ def _container(
     container: Container,
     wanted: ContainerRecommendation,
     notes: Sequence[Note],
-    newcomer: Newcomer,
+    newcomer: NextPod,
 ) -> ShownPodContainer:
     name = container.name
     given = newcomer.containers.get(name)
@@ -500,7 +500,7 @@ def _container(
     )
 
 
-def _next_notes(name: str, newcomer: Newcomer) -> Iterator[str]:
+def _next_notes(name: str, newcomer: NextPod) -> Iterator[str]:
     yield from map(format_note, newcomer.notes.get(name, ()))
     if name in newcomer.misfits:
         yield "unchanged, since the resources of the pod itself leave no room"

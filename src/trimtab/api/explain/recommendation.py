@@ -39,7 +39,7 @@ _MUCH: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StepRule:
     """What is done in a step, and whether it is done to this number at all."""
 
     text: str
@@ -64,95 +64,97 @@ def tell_rules(
     container: ContainerWorking,
     resource: ResourceWorking,
     settings: RecommendationSettings,
-) -> Mapping[StepKind, Rule]:
+) -> Mapping[StepKind, StepRule]:
     """The rule of each step of the numbers of a resource."""
     subject = _Subject(autoscaler, container, resource, settings)
     return {kind: tell(subject) for kind, tell in _RULES.items()}
 
 
-def _percentile(subject: _Subject) -> Rule:
+def _percentile(subject: _Subject) -> StepRule:
     percentiles = {each.number: each.percentile for each in subject.resource.numbers}
     parts = [f"{percentiles[number]:.3g} ({short})" for number, short in _SHORT.items()]
     unit = "samples" if subject.resource.resource is Resource.CPU else "peaks"
-    return Rule(f"what these parts of the weighed {unit} stay below: {', '.join(parts)}")
+    return StepRule(f"what these parts of the weighed {unit} stay below: {', '.join(parts)}")
 
 
-def _margin(subject: _Subject) -> Rule:
-    return Rule(f"{100 * subject.settings.margin_fraction:.3g} % more, to be safe")
+def _margin(subject: _Subject) -> StepRule:
+    return StepRule(f"{100 * subject.settings.margin_fraction:.3g} % more, to be safe")
 
 
-def _confidence(subject: _Subject) -> Rule:
+def _confidence(subject: _Subject) -> StepRule:
     resource, container = subject.resource, subject.container
     factors = {each.number: each.confidence_factor for each in resource.numbers}
     lower, upper = factors[Number.LOWER_BOUND], factors[Number.UPPER_BOUND]
     interval = subject.settings.of(resource.resource).confidence_interval
     shown = f"{upper:.4g}" if upper < _MUCH else "without end"
-    return Rule(
+    return StepRule(
         f"confidence {resource.confidence:.3g} by {container.sample_count} samples (1 with one a "
         f"minute for {brief(interval)}): lower times {lower:.4g}, upper times {shown}"
     )
 
 
-def _pod_minimum(subject: _Subject) -> Rule:
+def _pod_minimum(subject: _Subject) -> StepRule:
     resource = subject.resource
     whole = subject.settings.of(resource.resource).pod_floor
     if resource.least is not None and resource.floor == resource.least:
-        return Rule(f"at least {subject.show(resource.floor)}: minAllowed allows so little")
+        return StepRule(f"at least {subject.show(resource.floor)}: minAllowed allows so little")
     count = subject.container.live_containers
     among = "" if count <= 1 else f" for {count} containers"
-    return Rule(
+    return StepRule(
         f"at least {subject.show(resource.floor)}: a pod's minimum is {subject.show(whole)}{among}"
     )
 
 
-def _oom_kills(subject: _Subject) -> Rule:
+def _oom_kills(subject: _Subject) -> StepRule:
     need = subject.resource.oom_need
     if not need:
-        return Rule("no kill for want of memory is remembered", applies=False)
-    return Rule(f"a kill for want of memory showed that {subject.show(need)} are needed")
+        return StepRule("no kill for want of memory is remembered", applies=False)
+    return StepRule(f"a kill for want of memory showed that {subject.show(need)} are needed")
 
 
-def _rounding(subject: _Subject) -> Rule:
+def _rounding(subject: _Subject) -> StepRule:
     resource, settings = subject.resource.resource, subject.settings
     multiple = settings.of(resource).rounding
     if resource is Resource.MEMORY and settings.humanize_memory:
-        return Rule("to two decimals of its unit")
+        return StepRule("to two decimals of its unit")
     if multiple <= 1:
-        return Rule("nothing is rounded", applies=False)
-    return Rule(f"up to a multiple of {subject.show(multiple)}")
+        return StepRule("nothing is rounded", applies=False)
+    return StepRule(f"up to a multiple of {subject.show(multiple)}")
 
 
-def _integer_cpu(subject: _Subject) -> Rule:
+def _integer_cpu(subject: _Subject) -> StepRule:
     asked = wants_integer_cpu(subject.autoscaler.annotations, subject.container.name)
     is_cpu = subject.resource.resource is Resource.CPU
     if not (is_cpu and asked and subject.settings.integer_cpu):
-        return Rule("whole cores are not asked for", applies=False)
-    return Rule("up to whole cores, as an annotation of the autoscaler asks")
+        return StepRule("whole cores are not asked for", applies=False)
+    return StepRule("up to whole cores, as an annotation of the autoscaler asks")
 
 
-def _min_allowed(subject: _Subject) -> Rule:
+def _min_allowed(subject: _Subject) -> StepRule:
     least = subject.resource.least
     if least is None:
-        return Rule("the policy has no minAllowed", applies=False)
-    return Rule(f"at least minAllowed of the policy, {subject.show(least)}")
+        return StepRule("the policy has no minAllowed", applies=False)
+    return StepRule(f"at least minAllowed of the policy, {subject.show(least)}")
 
 
-def _max_allowed(subject: _Subject) -> Rule:
+def _max_allowed(subject: _Subject) -> StepRule:
     most, resource = subject.resource.most, subject.resource.resource
     if most is None:
-        return Rule("the policy has no maxAllowed", applies=False)
+        return StepRule("the policy has no maxAllowed", applies=False)
     policy = policy_for(subject.autoscaler.policies, subject.container.name)
     if policy is not None and resource in policy.max_allowed:
-        return Rule(f"at most maxAllowed of the policy, {subject.show(most)}")
+        return StepRule(f"at most maxAllowed of the policy, {subject.show(most)}")
     flag = f"--container-recommendation-max-allowed-{resource}"
-    return Rule(f"at most {subject.show(most)}, as {flag} says")
+    return StepRule(f"at most {subject.show(most)}, as {flag} says")
 
 
-def _relearning(_: _Subject) -> Rule:
-    return Rule("a history was lost: until there is one again, nothing falls below what was said")
+def _relearning(_: _Subject) -> StepRule:
+    return StepRule(
+        "a history was lost: until there is one again, nothing falls below what was said"
+    )
 
 
-_RULES: Final[Mapping[StepKind, Callable[[_Subject], Rule]]] = {
+_RULES: Final[Mapping[StepKind, Callable[[_Subject], StepRule]]] = {
     StepKind.PERCENTILE: _percentile,
     StepKind.MARGIN: _margin,
     StepKind.CONFIDENCE: _confidence,
@@ -325,7 +327,7 @@ def _container(
 
 def _resource(
     working: ResourceWorking,
-    rules: Mapping[StepKind, Rule],
+    rules: Mapping[StepKind, StepRule],
     published: ContainerRecommendation | None,
 ) -> ShownResource:
     said = _published(published)
@@ -363,19 +365,21 @@ def _number(working: NumberWorking, resource: Resource, said: Resources) -> Show
     )
 
 
-def _bucket(bucket: recommendation.Bucket | None, resource: Resource) -> ShownBucket | None:
+def _bucket(
+    bucket: recommendation.ExplainedBucket | None, resource: Resource
+) -> ShownBucket | None:
     if bucket is None:
         return None
     start, end = format_amount(resource, bucket.start), format_amount(resource, bucket.end)
     return ShownBucket(index=bucket.index, start=start, end=end)
 
 
-def _steps(working: ResourceWorking, rules: Mapping[StepKind, Rule]) -> Sequence[ShownStep]:
+def _steps(working: ResourceWorking, rules: Mapping[StepKind, StepRule]) -> Sequence[ShownStep]:
     resource = working.resource
     by_number = {each.number: each.steps for each in working.numbers}
     steps = zip(*(by_number[number] for number in Number), strict=True)
 
-    def transition(step: recommendation.Step) -> Transition:
+    def transition(step: recommendation.ExplainedStep) -> Transition:
         return Transition(
             before=_amount(resource, step.before), after=format_amount(resource, step.after)
         )

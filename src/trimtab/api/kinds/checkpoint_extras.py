@@ -14,7 +14,7 @@ import msgspec
 
 from trimtab.api.wire.times import format_time
 from trimtab.core.histogram.oom_floors import OomLevel
-from trimtab.core.usage.checkpoint_extras import Remembered, Supplement
+from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
 
 SUPPLEMENT: Final = "trimtab/supplement"
@@ -78,7 +78,7 @@ def decode_supplement(
     )
 
 
-def _write(remembered: Remembered) -> _Container:
+def _write(remembered: SavedContainer) -> _Container:
     memory, kill = remembered.memory, remembered.last_kill
     return _Container(
         _finite(memory.last_cpu),
@@ -95,7 +95,7 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _read(source: _Container) -> Remembered:
+def _read(source: _Container) -> SavedContainer:
     memory = ContainerMemory(
         -math.inf if source.last_cpu is None else source.last_cpu,
         -math.inf if source.last_memory is None else source.last_memory,
@@ -105,4 +105,4 @@ def _read(source: _Container) -> Remembered:
         source.is_saved,
     )
     kill = source.last_kill
-    return Remembered(memory, None if kill is None else datetime.fromtimestamp(kill, UTC))
+    return SavedContainer(memory, None if kill is None else datetime.fromtimestamp(kill, UTC))

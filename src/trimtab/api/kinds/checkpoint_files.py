@@ -53,7 +53,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class CheckpointFlaw:
     """A checkpoint that cannot be taken, and why not."""
 
     where: str
@@ -112,27 +112,29 @@ def namespace_of(document: JSON) -> str:
 
 def read_manifest(
     where: str, document: JSON, namespaces: Mapping[str, str] | None = None
-) -> Manifest | Flaw | None:
+) -> Manifest | CheckpointFlaw | None:
     """The checkpoint in a document, moved to another namespace if told; None for other kinds."""
     if not isinstance(document, dict) or document.get("kind") != KIND:
         return None
     where = _name(document) or where
     version = document.get("apiVersion")
     if version not in _READABLE:
-        return Flaw(where, f"apiVersion: {version!r} is not one of {', '.join(_READABLE)}")
+        return CheckpointFlaw(
+            where, f"apiVersion: {version!r} is not one of {', '.join(_READABLE)}"
+        )
     moved = _move(strip_checkpoint(document), namespaces or {})
     error = next(violations(checkpoint_schema(), moved), None)
     if error is not None:
-        return Flaw(where, str(error))
+        return CheckpointFlaw(where, str(error))
     try:
         checkpoint = decode_checkpoint(msgspec.json.encode(moved))
         decode_aggregate(checkpoint.aggregate)
     except (DecodeError, CheckpointError) as flaw:
-        return Flaw(where, str(flaw))
+        return CheckpointFlaw(where, str(flaw))
     return _check(where, Manifest(checkpoint, moved))
 
 
-def _check(where: str, manifest: Manifest) -> Manifest | Flaw:
+def _check(where: str, manifest: Manifest) -> Manifest | CheckpointFlaw:
     """The manifest, if the names in it belong together."""
     checkpoint = manifest.checkpoint
     for field, value in (
@@ -141,10 +143,10 @@ def _check(where: str, manifest: Manifest) -> Manifest | Flaw:
         ("spec.containerName", checkpoint.container_name),
     ):
         if not value:
-            return Flaw(where, f"{field}: missing")
+            return CheckpointFlaw(where, f"{field}: missing")
     if checkpoint.name not in (checkpoint.usual_name, checkpoint.spare_name):
         wanted = checkpoint.usual_name
-        return Flaw(where, f"metadata.name: {checkpoint.name!r} should be {wanted!r}")
+        return CheckpointFlaw(where, f"metadata.name: {checkpoint.name!r} should be {wanted!r}")
     return manifest
 
 

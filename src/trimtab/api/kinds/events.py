@@ -10,14 +10,14 @@ from typing import Final
 from trimtab.api.wire.codec import Written, encode
 from trimtab.api.wire.times import format_micro_time, format_time
 from trimtab.core.model.autoscalers import Autoscaler
-from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource
 
 UPDATER: Final = "vpa-updater"
 """The component that the updater's events name as their source."""
 
-NOTHING_WANTED: Final[Wanted] = {}
+NOTHING_WANTED: Final[TargetResources] = {}
 _MAX_NAME: Final = 253
 _MAX_CONTAINERS: Final = 5
 """Maximum number of containers in a message: the API server takes 1 024 characters."""
@@ -118,7 +118,7 @@ def about_autoscaler(autoscaler: Autoscaler) -> ObjectReference:
 
 
 def evicted(
-    pod: Pod, autoscaler: Autoscaler, at: datetime, wanted: Wanted = NOTHING_WANTED
+    pod: Pod, autoscaler: Autoscaler, at: datetime, wanted: TargetResources = NOTHING_WANTED
 ) -> tuple[Event, Event]:
     """Return the events of an eviction on the pod and on its autoscaler."""
     changes = _format_changes(pod, wanted)
@@ -130,7 +130,7 @@ def evicted(
     )
 
 
-def resized(pod: Pod, at: datetime, wanted: Wanted = NOTHING_WANTED) -> Event:
+def resized(pod: Pod, at: datetime, wanted: TargetResources = NOTHING_WANTED) -> Event:
     """Return the event of a resize in place on the pod."""
     message = f"Resized in place to the recommended resources{_format_changes(pod, wanted)}."
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
@@ -166,7 +166,7 @@ def unboost_failed(pod: Pod, at: datetime, detail: str) -> Event:
     return Event(about_pod(pod), EventReason.BOOST_STUCK, message, at, type=EventType.WARNING)
 
 
-def _format_changes(pod: Pod, wanted: Wanted) -> str:
+def _format_changes(pod: Pod, wanted: TargetResources) -> str:
     """Return by container what changes, as `app: cpu 500m→800m`; nothing if nothing is known."""
     found = [
         f"{container.name}: {', '.join(changes)}"

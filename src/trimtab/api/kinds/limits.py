@@ -9,7 +9,7 @@ from trimtab.api.wire.codec import Wire, decode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.quantities import (
     NOT_GIVEN,
-    Amounts,
+    WireAmounts,
     decode_amount,
     decode_amounts,
     decode_bound,
@@ -17,15 +17,15 @@ from trimtab.api.wire.quantities import (
 )
 from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing.quotas import Claim, Quota, Scope, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side
 
 
 class _Item(Wire, frozen=True, kw_only=True):
     type: str | None = None
-    min: Amounts | None = None
-    max: Amounts | None = None
-    default: Amounts | None = None
-    max_limit_request_ratio: Amounts | None = None
+    min: WireAmounts | None = None
+    max: WireAmounts | None = None
+    default: WireAmounts | None = None
+    max_limit_request_ratio: WireAmounts | None = None
 
 
 class _Spec(Wire, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
 
 
 def _convert_item(item: _Item, path: str) -> LimitRangeItem:
-    ratios = item.max_limit_request_ratio or Amounts()
+    ratios = item.max_limit_request_ratio or WireAmounts()
     return LimitRangeItem(
         type=LimitRangeType(item.type or ""),
         min=decode_amounts(item.min, f"{path}.min"),
@@ -97,12 +97,12 @@ _QUOTA_DECODER: Final = msgspec.json.Decoder(_Quota)
 _NO_SPEC: Final = _QuotaSpec()
 _NO_STATUS: Final = _Status()
 _NAMES: Final = {
-    "cpu": Claim(Side.REQUESTS, Resource.CPU),
-    "memory": Claim(Side.REQUESTS, Resource.MEMORY),
-    "requests.cpu": Claim(Side.REQUESTS, Resource.CPU),
-    "requests.memory": Claim(Side.REQUESTS, Resource.MEMORY),
-    "limits.cpu": Claim(Side.LIMITS, Resource.CPU),
-    "limits.memory": Claim(Side.LIMITS, Resource.MEMORY),
+    "cpu": QuotaClaim(Side.REQUESTS, Resource.CPU),
+    "memory": QuotaClaim(Side.REQUESTS, Resource.MEMORY),
+    "requests.cpu": QuotaClaim(Side.REQUESTS, Resource.CPU),
+    "requests.memory": QuotaClaim(Side.REQUESTS, Resource.MEMORY),
+    "limits.cpu": QuotaClaim(Side.LIMITS, Resource.CPU),
+    "limits.memory": QuotaClaim(Side.LIMITS, Resource.MEMORY),
 }
 
 
@@ -115,18 +115,18 @@ def decode_quota(data: bytes) -> Quota:
     return Quota(*name, left, tuple(_scopes(spec)), used)
 
 
-def _scopes(spec: _QuotaSpec) -> Iterator[Scope]:
-    yield from map(Scope, spec.scopes or ())
+def _scopes(spec: _QuotaSpec) -> Iterator[QuotaScope]:
+    yield from map(QuotaScope, spec.scopes or ())
     selector = spec.scope_selector
     for each in (selector and selector.match_expressions) or ():
-        yield Scope(each.scope_name or "", each.operator or "", each.values or ())
+        yield QuotaScope(each.scope_name or "", each.operator or "", each.values or ())
 
 
-def _count(status: _Status) -> tuple[dict[Claim, int], dict[Claim, int]]:
+def _count(status: _Status) -> tuple[dict[QuotaClaim, int], dict[QuotaClaim, int]]:
     """Return what is left and what is used."""
     hard, used = status.hard or {}, status.used or {}
-    left: dict[Claim, int] = {}
-    counted: dict[Claim, int] = {}
+    left: dict[QuotaClaim, int] = {}
+    counted: dict[QuotaClaim, int] = {}
     for name, claim in _NAMES.items():
         if name in hard and name in used:
             most = decode_bound(claim.resource, hard[name], f"status.hard[{name}]")

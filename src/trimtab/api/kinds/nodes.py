@@ -6,7 +6,13 @@ import msgspec
 
 from trimtab.api.wire.codec import Wire, decode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
-from trimtab.api.wire.quantities import NOT_GIVEN, Amounts, decode_amount, decode_amounts, is_given
+from trimtab.api.wire.quantities import (
+    NOT_GIVEN,
+    WireAmounts,
+    decode_amount,
+    decode_amounts,
+    is_given,
+)
 from trimtab.core.model.nodes import Node, Taint
 from trimtab.core.model.pods import PAUSED
 from trimtab.core.model.resources import Resource
@@ -24,7 +30,7 @@ class _Spec(Wire, frozen=True, kw_only=True):
     unschedulable: bool | None = None
 
 
-class _Allocatable(Amounts, frozen=True, kw_only=True):
+class _Allocatable(WireAmounts, frozen=True, kw_only=True):
     pods: msgspec.Raw = NOT_GIVEN
 
 

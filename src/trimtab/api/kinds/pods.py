@@ -17,7 +17,7 @@ from trimtab.api.kinds.pod_placement import (
 )
 from trimtab.api.wire.codec import Int32, Int64, Wire, decode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, controlling_owner, text_map
-from trimtab.api.wire.quantities import AmountMap, Amounts, decode_allocation, decode_amounts
+from trimtab.api.wire.quantities import AmountMap, WireAmounts, decode_allocation, decode_amounts
 from trimtab.api.wire.times import ZERO_TIME, decode_time
 from trimtab.core.model.pods import (
     LIMITS_PREFIX,
@@ -42,8 +42,8 @@ class _Resources(Wire, frozen=True, kw_only=True):
 
 
 class _StatusResources(Wire, frozen=True, kw_only=True):
-    requests: Amounts | None = None
-    limits: Amounts | None = None
+    requests: WireAmounts | None = None
+    limits: WireAmounts | None = None
 
 
 class _ResizePolicy(Wire, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class NewPodSpec(Wire, frozen=True, kw_only=True):
     priority: Int32 | None = None
     preemption_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
-    overhead: Amounts | None = None
+    overhead: WireAmounts | None = None
 
 
 class _Spec(NewPodSpec, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class _Pod(Wire, frozen=True, kw_only=True):
     status: _Status | None = None
 
 
-class PodTemplate(Wire, frozen=True, kw_only=True):
+class PodTemplateWire(Wire, frozen=True, kw_only=True):
     """The template of a workload: a pod without its status."""
 
     metadata: Metadata | None = None
@@ -298,7 +298,7 @@ def _is_windows(spec: NewPodSpec) -> bool:
     return spec.node_selector is not None and spec.node_selector.get(_OS_LABEL) == _WINDOWS
 
 
-def convert_template(source: PodTemplate, namespace: str) -> Pod:
+def convert_template(source: PodTemplateWire, namespace: str) -> Pod:
     """The pod that a template describes, without a name; paths begin at the template."""
     spec, metadata = source.spec or _NO_SPEC, source.metadata or NO_METADATA
     init_peak = _init_peak(spec)

@@ -24,9 +24,9 @@ from trimtab.core.webhook.registration import (
     Address,
     FailurePolicy,
     Registration,
-    Rule,
     ServiceAddress,
     Webhook,
+    WebhookRule,
 )
 
 _OURS: Final = frozenset({MAIN, SELF_TEST})
@@ -181,8 +181,8 @@ def _read_bundle(text: str, path: str) -> str:
         raise DecodeError(path, f"not base64: {error}") from error
 
 
-def _read_rule(source: _Rule) -> Rule:
-    return Rule(
+def _read_rule(source: _Rule) -> WebhookRule:
+    return WebhookRule(
         operations=source.operations or (),
         groups=source.api_groups or (),
         versions=source.api_versions or (),
@@ -218,7 +218,7 @@ def _write_client(webhook: Webhook) -> Mapping[str, object]:
     return {"service": service, **bundle}
 
 
-def _write_rule(rule: Rule) -> dict[str, object]:
+def _write_rule(rule: WebhookRule) -> dict[str, object]:
     return {
         "operations": rule.operations,
         "apiGroups": rule.groups,
@@ -296,7 +296,7 @@ def _convert(configuration: str, source: _MutatorWebhook) -> Mutator:
     )
 
 
-def _covers(rule: _MutatorRule, wanted: Rule) -> bool:
+def _covers(rule: _MutatorRule, wanted: WebhookRule) -> bool:
     """Whether a rule is about the first operation of what is wanted."""
     pairs = (
         (rule.operations, wanted.operations[:1]),

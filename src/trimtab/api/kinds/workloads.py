@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.kinds.pods import PodTemplate, convert_template
+from trimtab.api.kinds.pods import PodTemplateWire, convert_template
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector, select_labels
 from trimtab.api.wire.codec import DecodeError, Int32, Int64, Wire, decode
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, controlling_owner
-from trimtab.api.wire.quantities import Amounts, decode_allocation
+from trimtab.api.wire.quantities import WireAmounts, decode_allocation
 from trimtab.api.wire.selector_text import decode_selector_text
 from trimtab.core.model.pods import ROLE_LEASE, Allocation, WorkloadName
 from trimtab.core.model.selectors import Selector
@@ -18,8 +18,8 @@ from trimtab.core.model.workloads import Workload
 
 
 class _Resources(Wire, frozen=True, kw_only=True):
-    requests: Amounts | None = None
-    limits: Amounts | None = None
+    requests: WireAmounts | None = None
+    limits: WireAmounts | None = None
 
 
 class _Container(Wire, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class _CronJobSpec(Wire, frozen=True, kw_only=True):
 
 class _DaemonSetSpec(Wire, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
-    template: PodTemplate | None = None
+    template: PodTemplateWire | None = None
     update_strategy: _UpdateStrategy | None = None
 
 

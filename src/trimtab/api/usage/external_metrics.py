@@ -35,7 +35,7 @@ class PodGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ExternalReading:
     """One value, and the labels that tell whose it is."""
 
     labels: Mapping[str, str]
@@ -45,15 +45,15 @@ class Reading:
     """Millicores or bytes."""
 
 
-def decode_external_metrics(resource: Resource, data: bytes) -> Listing[Reading]:
+def decode_external_metrics(resource: Resource, data: bytes) -> Listing[ExternalReading]:
     """The values in the JSON of an ExternalMetricValueList, read as amounts of a resource."""
     return decode_list(data, partial(_decode_value, resource))
 
 
-def _decode_value(resource: Resource, data: bytes) -> Reading:
+def _decode_value(resource: Resource, data: bytes) -> ExternalReading:
     source = decode(_DECODER, data)
     if source.value is NOT_GIVEN:
         raise DecodeError("value", "a metric without a value")
     time = decode_time(source.timestamp, "timestamp") or ZERO_TIME
     amount = decode_amount(resource, source.value, "value")
-    return Reading(text_map(source.metric_labels), time.timestamp(), amount)
+    return ExternalReading(text_map(source.metric_labels), time.timestamp(), amount)

@@ -10,14 +10,14 @@ import msgspec
 from trimtab.api.wire.codec import Wire, decode
 from trimtab.api.wire.lists import Unreadable, decode_list
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.api.wire.quantities import NOT_GIVEN, Amounts, decode_amount
+from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts, decode_amount
 from trimtab.api.wire.times import ZERO_TIME, decode_time
 from trimtab.core.model.resources import Resource
 
 
 class _Container(Wire, frozen=True, kw_only=True):
     name: str | None = None
-    usage: Amounts | None = None
+    usage: WireAmounts | None = None
 
 
 class _PodMetrics(Wire, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class _PodMetrics(Wire, frozen=True, kw_only=True):
 
 
 _DECODER: Final = msgspec.json.Decoder(_PodMetrics)
-_NO_USAGE: Final = Amounts()
+_NO_USAGE: Final = WireAmounts()
 
 _USUAL: Final = {Resource.CPU: (b'n"', 1, 1_000_000), Resource.MEMORY: (b'Ki"', 1024, 1)}
 # Longer numbers might not fit 64 bits any more; they are rare enough to go the long way.

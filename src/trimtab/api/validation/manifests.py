@@ -33,7 +33,7 @@ _MAX_VIOLATIONS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ManifestVerdict:
     """What is to be said about one manifest."""
 
     name: str
@@ -70,7 +70,7 @@ def judge(
     *,
     gates: FeatureGates,
     allow_overlapping: bool = False,
-) -> list[Judgement]:
+) -> list[ManifestVerdict]:
     """What an API server and the webhook would say to the manifests, created in this order."""
     stored: list[VerticalPodAutoscaler] = []
     judgements = []
@@ -87,7 +87,7 @@ def judge(
             )
             stored.append(decoded)
         judgements.append(
-            Judgement(
+            ManifestVerdict(
                 _name(manifest),
                 _merge(verdict.errors, refusals),
                 (*_unknown_field_warnings(manifest), *verdict.warnings),

@@ -32,7 +32,7 @@ _Pair: TypeAlias = tuple[bytes, bytes]
 """CPU and memory as the wire has them; what is not given is empty."""
 
 
-class Amounts(Wire, frozen=True, kw_only=True):
+class WireAmounts(Wire, frozen=True, kw_only=True):
     """CPU and memory of a resource list; extended resources are skipped."""
 
     cpu: msgspec.Raw = NOT_GIVEN
@@ -73,14 +73,14 @@ def decode_bound(resource: Resource, raw: msgspec.Raw, path: str) -> int:
         raise DecodeError(path, str(error)) from error
 
 
-def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
+def decode_amounts(wire: WireAmounts | None, path: str) -> Resources | None:
     """The amounts that a resource list names, rounded up; None where there is no list."""
     if wire is None:
         return None
     return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
 
 
-def decode_bounds(wire: Amounts | None, path: str) -> Resources | None:
+def decode_bounds(wire: WireAmounts | None, path: str) -> Resources | None:
     """The same of amounts that others must stay within, rounded down."""
     if wire is None:
         return None
@@ -93,7 +93,7 @@ def decode_bounds(wire: Amounts | None, path: str) -> Resources | None:
 
 
 def decode_allocation(
-    requests: Amounts | AmountMap | None, limits: Amounts | AmountMap | None, path: str
+    requests: WireAmounts | AmountMap | None, limits: WireAmounts | AmountMap | None, path: str
 ) -> Allocation:
     """What a container requests and may use at most; what is written alike is one record.
 
@@ -125,7 +125,7 @@ def encode_amounts(amounts: Resources) -> dict[str, str]:
     }
 
 
-def _decode_list(wire: Amounts | AmountMap | None, path: str) -> Resources | None:
+def _decode_list(wire: WireAmounts | AmountMap | None, path: str) -> Resources | None:
     if isinstance(wire, dict):
         return decode_amount_map(wire, path)
     return decode_amounts(wire, path)
@@ -139,7 +139,7 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
     return amounts
 
 
-def _copy(wire: Amounts | AmountMap | None) -> _Pair | None:
+def _copy(wire: WireAmounts | AmountMap | None) -> _Pair | None:
     """The texts of quantities, which must not keep all of the answer that they stand in."""
     if isinstance(wire, dict):
         return bytes(wire.get(_CPU, NOT_GIVEN)), bytes(wire.get(_MEMORY, NOT_GIVEN))

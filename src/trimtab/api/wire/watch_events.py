@@ -42,7 +42,7 @@ class ObjectName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[RecordT]):
+class StoredObject(Generic[RecordT]):
     """An object as it is stored."""
 
     name: ObjectName
@@ -53,7 +53,7 @@ class Entry(Generic[RecordT]):
 class Applied(Generic[RecordT]):
     """The object is there, and this is how it looks now."""
 
-    entry: Entry[RecordT]
+    entry: StoredObject[RecordT]
     version: str
 
 
@@ -81,7 +81,7 @@ class Bookmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class WatchRefused:
     """The server cannot go on; 410 if it has forgotten the version to go on from."""
 
     status: Status
@@ -95,13 +95,15 @@ _EVENT: Final = msgspec.json.Decoder(_Event)
 _EXPIRED: Final = ("Expired", "Gone")
 
 
-def decode_entry(data: bytes, decode_record: Callable[[bytes], RecordT]) -> Entry[RecordT]:
+def decode_entry(data: bytes, decode_record: Callable[[bytes], RecordT]) -> StoredObject[RecordT]:
     """The object in the JSON, under its name."""
     name, _ = _identify(data)
-    return Entry(name, decode_record(data))
+    return StoredObject(name, decode_record(data))
 
 
-def decode_event(data: bytes, decode_record: Callable[[bytes], RecordT]) -> Told[RecordT] | Refused:
+def decode_event(
+    data: bytes, decode_record: Callable[[bytes], RecordT]
+) -> Told[RecordT] | WatchRefused:
     """The event in one line of a watch."""
     event = decode(_EVENT, data)
     match event.type:
@@ -122,7 +124,7 @@ def _decode_object(
 ) -> Applied[RecordT] | Spoiled:
     name, version = _identify(data)
     try:
-        return Applied(Entry(name, decode_record(data)), version)
+        return Applied(StoredObject(name, decode_record(data)), version)
     except DecodeError as error:
         return Spoiled(Unreadable(*name, error), version)
 
@@ -132,9 +134,11 @@ def _decode_bookmark(data: bytes) -> Bookmark:
     return Bookmark(metadata.resource_version or "")
 
 
-def _decode_refusal(data: bytes) -> Refused:
+def _decode_refusal(data: bytes) -> WatchRefused:
     status = decode_status(data)
-    return Refused(replace(status, code=HTTPStatus.GONE) if status.reason in _EXPIRED else status)
+    return WatchRefused(
+        replace(status, code=HTTPStatus.GONE) if status.reason in _EXPIRED else status
+    )
 
 
 def _identify(data: bytes) -> tuple[ObjectName, str]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.validation.manifests import judge
-from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, Contender, Governed
+from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, AutoscalerContender, Contender
 from trimtab.backtest.demand import Demand, Flaws
-from trimtab.backtest.fleet import Tally
-from trimtab.backtest.html_report import Findings
+from trimtab.backtest.fleet import FleetSums
+from trimtab.backtest.html_report import ReportContents
 from trimtab.backtest.runs import Run, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario
 from trimtab.backtest.scores import bootstrap, score
@@ -81,7 +81,7 @@ def backtest(
         for row in _rows(run, outcome.tally, demand, per_workload=answer.per_workload)
     ]
     best = _answer(settings, rows, sweep.max_oom_per_month)
-    findings = Findings(source.name, demand, runs, outcomes, rows)
+    findings = ReportContents(source.name, demand, runs, outcomes, rows)
     write_out(format_findings(findings, answer.format, best), answer.output)
     return 0
 
@@ -118,7 +118,7 @@ def _check_settings(flags: SweepFlags) -> list[Setting]:
 def _swept(settings: Sequence[Setting], policy: Sequence[str]) -> list[Contender]:
     """One autoscaler under each of the settings."""
     named = _compared(policy)
-    autoscalers = [each.autoscaler for each in named if isinstance(each, Governed)]
+    autoscalers = [each.autoscaler for each in named if isinstance(each, AutoscalerContender)]
     if len(named) > 1 or len(named) != len(autoscalers):
         raise UsageError("a sweep takes one autoscaler as its --policy")
     autoscaler = autoscalers[0] if autoscalers else TEMPLATE
@@ -168,7 +168,7 @@ def _find_contenders(name: str) -> list[Contender]:
         if judgement.errors:
             raise UsageError(f"{name}: {judgement.name}: {judgement.errors[0]}")
     autoscalers = [decode_autoscaler(json.dumps(manifest).encode()) for manifest in manifests]
-    return [Governed(autoscaler.name, autoscaler) for autoscaler in autoscalers]
+    return [AutoscalerContender(autoscaler.name, autoscaler) for autoscaler in autoscalers]
 
 
 def _tell_flaws(flaws: Flaws) -> None:
@@ -177,7 +177,7 @@ def _tell_flaws(flaws: Flaws) -> None:
         sys.stderr.write(f"note: {line}\n")
 
 
-def _rows(run: Run, tally: Tally, demand: Demand, *, per_workload: bool) -> Iterator[Row]:
+def _rows(run: Run, tally: FleetSums, demand: Demand, *, per_workload: bool) -> Iterator[Row]:
     intervals = bootstrap(tally, _SEED) if tally.workloads >= _FEW else {}
     yield Row(run.scenario.name, run.contender.name, score(tally), intervals)
     for place, workload in enumerate(demand.workloads if per_workload else ()):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Final, Protocol, Self, cast
 
-from trimtab.backtest.runs import Crew
+from trimtab.backtest.runs import WorkerPool
 from trimtab.cli.errors import FailedError, UsageError
 
 _PATIENCE_SECONDS: Final = 10
@@ -36,10 +36,10 @@ class _Distributed(Protocol):
 
 
 @contextmanager
-def hired(jobs: int | None, scheduler: str) -> Iterator[Crew]:
+def hired(jobs: int | None, scheduler: str) -> Iterator[WorkerPool]:
     """As many processes as are asked for, or as there are cores, here or there."""
     if not scheduler:
-        yield Crew(jobs or os.cpu_count() or 1)
+        yield WorkerPool(jobs or os.cpu_count() or 1)
         return
     try:
         distributed = cast("_Distributed", import_module("distributed"))
@@ -54,4 +54,4 @@ def hired(jobs: int | None, scheduler: str) -> Iterator[Crew]:
         if not cores:
             raise FailedError(f"the Dask cluster at {scheduler} has no workers")
         with client.get_executor() as pool:
-            yield Crew(jobs or cores, pool)
+            yield WorkerPool(jobs or cores, pool)

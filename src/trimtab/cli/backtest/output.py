@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.backtest.html_report import Findings, to_html
+from trimtab.backtest.html_report import ReportContents, to_html
 from trimtab.backtest.sweep import Point, cheapest, frontier
 from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows, to_json, to_markdown
 from trimtab.cli.output.columns import disarm
@@ -48,7 +48,7 @@ class SweepAnswer:
         )
 
 
-def format_findings(findings: Findings, as_: Format, answer: SweepAnswer | None) -> str:
+def format_findings(findings: ReportContents, as_: Format, answer: SweepAnswer | None) -> str:
     """All that was found, and the answer of a sweep if there was one."""
     rows = findings.rows
     shown = [replace(row, policy=disarm(row.policy), workload=disarm(row.workload)) for row in rows]

@@ -17,7 +17,7 @@ from trimtab.api.kinds.checkpoints import decode_checkpoint
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cli.checkpoint import text as words
 from trimtab.cli.checkpoint.text import Inspected
-from trimtab.cli.commands.read_cluster import ViewFlags, Visit, say, visit
+from trimtab.cli.commands.read_cluster import ClusterSession, ViewFlags, say, visit
 from trimtab.cli.errors import FailedError
 from trimtab.cli.output.empty_results import require_namespace, tell_absence
 from trimtab.cli.output.files import write_out
@@ -103,12 +103,14 @@ def export(
     return 0
 
 
-async def _fetch_all(visited: Visit) -> tuple[list[dict[str, JSON]], Visit, datetime]:
+async def _fetch_all(
+    visited: ClusterSession,
+) -> tuple[list[dict[str, JSON]], ClusterSession, datetime]:
     """All checkpoints as they are, where, and when."""
     return await _list(visited), visited, visited.clock.now()
 
 
-async def _inspect_all(visited: Visit) -> tuple[list[Inspected], str, datetime]:
+async def _inspect_all(visited: ClusterSession) -> tuple[list[Inspected], str, datetime]:
     client, namespace = visited.client, visited.namespace
     documents = await _list(visited)
     autoscalers = await list_all(client, paths.autoscalers(namespace), decode_document)
@@ -116,7 +118,7 @@ async def _inspect_all(visited: Visit) -> tuple[list[Inspected], str, datetime]:
     return [_inspect(one, names) for one in documents], namespace, visited.clock.now()
 
 
-async def _list(visited: Visit) -> list[dict[str, JSON]]:
+async def _list(visited: ClusterSession) -> list[dict[str, JSON]]:
     """All checkpoints; a FailedError if there is no such namespace."""
     found = await list_checkpoints(visited.client, visited.namespace)
     if not found:

@@ -10,14 +10,14 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.api.kinds.checkpoint_files import (
-    Flaw,
+    CheckpointFlaw,
     Manifest,
     list_documents,
     namespace_of,
     read_manifest,
 )
 from trimtab.cli.checkpoint import text as words
-from trimtab.cli.commands.read_cluster import Visit, WayFlags, say, visit
+from trimtab.cli.commands.read_cluster import ClusterSession, ConnectionFlags, say, visit
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.output.files import InputFile, read_documents, refuse_flags
 from trimtab.cluster.errors import ClusterError, NotFoundError
@@ -26,7 +26,7 @@ from trimtab.cluster.live import checkpoints as transfer
 from trimtab.cluster.live.diagnosis import fetch_installed, fetch_leases
 from trimtab.core.diagnosis.components import LEASES, Component
 
-_WAY: Final = WayFlags()
+_WAY: Final = ConnectionFlags()
 _FLAGS: Final = ("--dry-run", "--overwrite", "--namespace-map", "--kubeconfig", "--context")
 _FRESH: Final = timedelta(minutes=1)
 
@@ -36,7 +36,7 @@ def import_files(
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     namespace_map: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    way: WayFlags = _WAY,
+    way: ConnectionFlags = _WAY,
 ) -> int:
     """Checkpoints from files are stored, all or none: 0; 1 if any cannot be.
 
@@ -78,7 +78,7 @@ def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]
     ]
     found = [read_manifest(where, document, namespaces) for where, document in documents]
     manifests = [one for one in found if isinstance(one, Manifest)]
-    flaws = [str(one) for one in found if isinstance(one, Flaw)]
+    flaws = [str(one) for one in found if isinstance(one, CheckpointFlaw)]
     counts = Counter(one.place for one in manifests)
     flaws += [
         f"{'/'.join(place)}: given {count} times" for place, count in counts.items() if count > 1
@@ -103,7 +103,7 @@ def _refuse(flaws: Sequence[str]) -> None:
 
 
 async def _store(
-    visited: Visit, manifests: Sequence[Manifest], *, overwrite: bool, is_trial: bool
+    visited: ClusterSession, manifests: Sequence[Manifest], *, overwrite: bool, is_trial: bool
 ) -> None:
     client = visited.client
     places = [one.checkpoint.namespace for one in manifests]
@@ -117,7 +117,7 @@ async def _store(
     await transfer.write_all(client, manifests, existing, is_trial=is_trial)
 
 
-async def _find_orphans(visited: Visit, manifests: Sequence[Manifest]) -> list[str]:
+async def _find_orphans(visited: ClusterSession, manifests: Sequence[Manifest]) -> list[str]:
     """What is to be said of checkpoints whose autoscaler is not there."""
     owners = {(one.checkpoint.namespace, one.checkpoint.autoscaler_name) for one in manifests}
     told = []
@@ -132,7 +132,7 @@ async def _find_orphans(visited: Visit, manifests: Sequence[Manifest]) -> list[s
     return told
 
 
-async def _find_recommenders(visited: Visit) -> list[str]:
+async def _find_recommenders(visited: ClusterSession) -> list[str]:
     """What is to be said of recommenders that run now, as far as they can be seen."""
     remedy = "it will overwrite what is imported with what it knows; stop it first"
     told: list[str] = []

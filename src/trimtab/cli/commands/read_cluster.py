@@ -20,7 +20,7 @@ from trimtab.cli.flags.types import flag_group
 from trimtab.cli.output.columns import disarm
 from trimtab.cli.output.empty_results import require_namespace
 from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cli.runtime.cluster_connection import choose_connection
 from trimtab.cli.runtime.cluster_problems import explain_problem
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
@@ -31,7 +31,7 @@ from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.core.updates.snapshot import Snapshot
 from trimtab.updater.observe import Observer
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import Memory
+from trimtab.updater.state import UpdaterMemory
 
 _PATIENCE_SECONDS: Final = 30
 _SILENCE_SECONDS: Final = 5
@@ -72,7 +72,7 @@ def look(flags: ViewFlags) -> View:
     """
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = find_way(flags.kubeconfig, clock, os.environ, flags.context)
+    connection = choose_connection(flags.kubeconfig, clock, os.environ, flags.context)
     return asyncio.run(_look(flags, connection, clock))
 
 
@@ -80,7 +80,7 @@ async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> V
     namespace = namespace_of(flags, connection)
     scope = Scope(namespace, checkpoints=False)
     async with joined(connection, clock) as client, seen(client, scope, connection) as cluster:
-        observer = Observer(cluster, UpdaterSettings(), Memory())
+        observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         observation = await observer.observe(clock.now(), admission_alive=True)
         if not any(True for _ in cluster.autoscalers):
             await require_namespace(client, namespace)
@@ -123,7 +123,7 @@ async def seen(client: Client, scope: Scope, connection: Connection) -> AsyncIte
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClusterView:
     """What was seen, and what was not."""
 
     cluster: LiveCluster
@@ -134,7 +134,7 @@ class Sight:
 @asynccontextmanager
 async def looking(
     client: Client, scope: Scope, clock: RealClock, patience: timedelta
-) -> AsyncIterator[Sight]:
+) -> AsyncIterator[ClusterView]:
     """A sight of everything in the scope that could be listed in time."""
     cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
     feeding = asyncio.create_task(cluster.run())
@@ -142,7 +142,7 @@ async def looking(
         ends_at = clock.elapsed() + patience
         while clock.elapsed() < ends_at and None in cluster.unseen().values():
             await clock.sleep(_POLL)
-        yield Sight(cluster, cluster.unseen())
+        yield ClusterView(cluster, cluster.unseen())
     finally:
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)
@@ -193,7 +193,7 @@ _T = TypeVar("_T")
 
 @flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
-class WayFlags:
+class ConnectionFlags:
     """Which cluster is visited, wherever in it."""
 
     kubeconfig: str = ""
@@ -207,7 +207,7 @@ class WayFlags:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ClusterSession:
     """What is at hand while it lasts."""
 
     client: Client
@@ -217,14 +217,16 @@ class Visit:
     """Empty for all namespaces."""
 
 
-def visit(flags: ViewFlags, ask: Callable[[Visit], Awaitable[_T]]) -> _T:
+def visit(flags: ViewFlags, ask: Callable[[ClusterSession], Awaitable[_T]]) -> _T:
     """What is answered there; a FailedError if the cluster does not do what is asked."""
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = find_way(flags.kubeconfig, clock, os.environ, flags.context)
+    connection = choose_connection(flags.kubeconfig, clock, os.environ, flags.context)
 
     async def run() -> _T:
         async with joined(connection, clock) as client:
-            return await ask(Visit(client, connection, clock, namespace_of(flags, connection)))
+            return await ask(
+                ClusterSession(client, connection, clock, namespace_of(flags, connection))
+            )
 
     return asyncio.run(run())

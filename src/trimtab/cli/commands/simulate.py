@@ -14,7 +14,7 @@ from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.types import Count, Whole
 from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
 from trimtab.simulation.components import ORIGINAL_RULES, REAL
-from trimtab.simulation.run import Report, Summary, describe_run, run_many, run_seed
+from trimtab.simulation.run import RunReport, Summary, describe_run, run_many, run_seed
 from trimtab.simulation.scenarios import Size
 
 
@@ -66,7 +66,7 @@ def simulate(
     return int(summary.failed > 0)
 
 
-def tell_reports(reports: Iterable[Report], total: int, *, is_quiet: bool) -> Summary:
+def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> Summary:
     """Tell of each run that failed as soon as it has; what all of them come to."""
     summary = Summary()
     for report in reports:
@@ -83,7 +83,7 @@ def tell_reports(reports: Iterable[Report], total: int, *, is_quiet: bool) -> Su
     return summary
 
 
-def _run(seed: int, *, size: Size, rules: RuleBook) -> Report:
+def _run(seed: int, *, size: Size, rules: RuleBook) -> RunReport:
     # A stack cannot be sent to another process, but its name can.
     return run_seed(seed, size, _STACKS[rules])
 

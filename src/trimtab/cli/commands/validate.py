@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from trimtab.api.validation.manifests import KIND, Judgement, foreign_kinds, judge
+from trimtab.api.validation.manifests import KIND, ManifestVerdict, foreign_kinds, judge
 from trimtab.api.wire import field_errors
 from trimtab.api.wire.field_errors import quote
 from trimtab.cli.errors import UsageError
@@ -69,13 +69,13 @@ def _parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:
         raise UsageError(f"--feature-gates: {error}") from error
 
 
-def _lines(file: str, judgement: Judgement) -> Iterator[str]:
+def _lines(file: str, judgement: ManifestVerdict) -> Iterator[str]:
     who = f"{file}: VerticalPodAutoscaler {quote(judgement.name)}"
     yield from (f"{who}: error: {error}\n" for error in judgement.errors)
     yield from (f"{who}: warning: {warning}\n" for warning in judgement.warnings)
 
 
-def _summary(judgements: Sequence[Judgement], others: int) -> str:
+def _summary(judgements: Sequence[ManifestVerdict], others: int) -> str:
     errors = others + sum(len(judgement.errors) for judgement in judgements)
     warnings = sum(len(judgement.warnings) for judgement in judgements)
     counts = (

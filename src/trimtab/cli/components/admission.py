@@ -20,10 +20,10 @@ from structlog.contextvars import bound_contextvars
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.live_lookups import LiveLookups
-from trimtab.admission.logs import Teller
+from trimtab.admission.logs import RateLimitedLogger
 from trimtab.admission.metrics import AdmissionCollector
-from trimtab.admission.overlap_guard import MAX_PATIENCE, Claims
-from trimtab.admission.reports import Tally
+from trimtab.admission.overlap_guard import MAX_PATIENCE, OverlapGuard
+from trimtab.admission.reports import AdmissionCounts
 from trimtab.admission.review import Reviewer
 from trimtab.admission.server import tls
 from trimtab.admission.server.handler import Answering
@@ -31,8 +31,8 @@ from trimtab.admission.server.server import ServerLimits, WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.webhook.upkeep import UpkeepSettings
 from trimtab.cli.components.admission_webhook import (
-    Place,
-    Surroundings,
+    WebhookPlace,
+    WebhookSurroundings,
     find_place,
     list_advice,
     surround,
@@ -47,9 +47,9 @@ from trimtab.cli.runtime import component, logs, process, workers
 from trimtab.cli.runtime import workers as listening
 from trimtab.cli.runtime.cluster_connection import connected
 from trimtab.cli.runtime.health import Heartbeat, ReadWatchdog, wait_for_flaws
-from trimtab.cli.runtime.process import GRACE, Duty
+from trimtab.cli.runtime.process import GRACE, Runnable
 from trimtab.cli.runtime.tracing import traced
-from trimtab.cli.runtime.workers import Crew
+from trimtab.cli.runtime.workers import WorkerProcesses
 from trimtab.cluster.auth.credentials import tell_flaw
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import tell
@@ -66,7 +66,7 @@ _LOOK_AGAIN: Final = timedelta(minutes=1)
 """How often it is looked whether there are targets whose owners have to be asked for."""
 _REPORT_INTERVAL: Final = timedelta(seconds=1)
 
-_Order: TypeAlias = component.Order[AdmissionFlags, AdmissionSettings]
+_Order: TypeAlias = component.ParsedFlags[AdmissionFlags, AdmissionSettings]
 
 _NAME: Final = "admission-controller"
 
@@ -94,7 +94,7 @@ def admit(
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class WebhookListener:
     """Where the API server comes in."""
 
     context: ssl.SSLContext
@@ -107,7 +107,7 @@ class AdmissionOrder:
 
     order: _Order
     context: ssl.SSLContext
-    place: Place
+    place: WebhookPlace
     upkeep: UpkeepSettings
 
 
@@ -127,17 +127,19 @@ def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> 
 
 
 @contextmanager
-def opened(order: AdmissionOrder) -> Iterator[Door]:
+def opened(order: AdmissionOrder) -> Iterator[WebhookListener]:
     """The door at which the API server asks, for as long as the block lasts."""
     flags = order.order.flags
     with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
-        yield Door(order.context, listener)
+        yield WebhookListener(order.context, listener)
 
 
-def make_part(order: AdmissionOrder, door: Door, crew: Crew) -> component.Part:
+def make_part(
+    order: AdmissionOrder, door: WebhookListener, crew: WorkerProcesses
+) -> component.ComponentSpec:
     """The admission controller that is asked for, before there is a cluster."""
     build = partial(_build, order, door, crew)
-    return component.Part(_NAME, _scope(order.order.settings), build)
+    return component.ComponentSpec(_NAME, _scope(order.order.settings), build)
 
 
 def _count_workers(asked: int) -> int:
@@ -180,7 +182,7 @@ class _Process:
         order: _Order,
         cluster: LiveCluster,
         clock: RealClock,
-        around: Surroundings,
+        around: WebhookSurroundings,
         tracer: Tracer,
         patience: timedelta,
     ) -> None:
@@ -188,12 +190,12 @@ class _Process:
         self.cluster = cluster
         self._clock = clock
         self._around = around
-        teller = Teller(time.perf_counter)
+        teller = RateLimitedLogger(time.perf_counter)
         self._admission = Admission(cluster, settings, teller, time.perf_counter)
         self._is_prepared = asyncio.Event()
         lookups = LiveLookups(cluster.fetch_autoscaler, time.perf_counter)
-        self._claims = Claims(self._admission.index, lookups, time.perf_counter)
-        self.tally = Tally(pods=self._admission.counts)
+        self._claims = OverlapGuard(self._admission.index, lookups, time.perf_counter)
+        self.tally = AdmissionCounts(pods=self._admission.counts)
         self.answering = Answering(
             Reviewer(self._admission, self._claims, settings, teller, around.probe),
             self.tally,
@@ -206,14 +208,14 @@ class _Process:
             self.answering, time.perf_counter, limits, process.give_back_memory
         )
 
-    async def act(self, door: Door, crew: Crew) -> None:
+    async def act(self, door: WebhookListener, crew: WorkerProcesses) -> None:
         """Answer whoever asks, and let others know; with a crew that does the former."""
         async with asyncio.TaskGroup() as group:
             group.create_task(crew.listen())
             group.create_task(self.answer(door))
             group.create_task(self._promise())
 
-    async def answer(self, door: Door) -> None:
+    async def answer(self, door: WebhookListener) -> None:
         """Answer whoever asks, as soon as there is anything to answer from."""
         certificates = self._around.certificates
         await certificates.load_first(door.context)
@@ -247,7 +249,7 @@ class _Process:
         """Why nobody is answered."""
         return [] if self.server.is_open else ["the webhook is not open"]
 
-    async def drain(self, crew: Crew | None = None) -> None:
+    async def drain(self, crew: WorkerProcesses | None = None) -> None:
         """Answer what has begun to come, and nothing more."""
         async with asyncio.TaskGroup() as group:
             if crew is not None:
@@ -291,21 +293,21 @@ def _make_process(
 
 def _build(
     order: AdmissionOrder,
-    door: Door,
-    crew: Crew,
+    door: WebhookListener,
+    crew: WorkerProcesses,
     cluster: LiveCluster,
     client: Client,
     clock: RealClock,
-) -> component.Component:
+) -> component.RunningComponent:
     running = _make_process(order, cluster, client, clock)
     REGISTRY.register(
         AdmissionCollector(
             lambda: (running.tally, *crew.tallies), lambda: running.server.connections
         )
     )
-    return component.Component(
+    return component.RunningComponent(
         running.cluster,
-        Duty(
+        Runnable(
             partial(running.act, door, crew),
             running.finish,
             partial(running.drain, crew),
@@ -319,11 +321,13 @@ def _build(
     )
 
 
-async def _work(order: AdmissionOrder, door: Door, link: workers.Link, stop: asyncio.Event) -> None:
+async def _work(
+    order: AdmissionOrder, door: WebhookListener, link: workers.Link, stop: asyncio.Event
+) -> None:
     """Answer beside the first process, until told to end or left alone."""
     clock = RealClock()
 
-    async def report(tally: Tally) -> None:
+    async def report(tally: AdmissionCounts) -> None:
         await link.report(tally, _REPORT_INTERVAL)
         stop.set()
 

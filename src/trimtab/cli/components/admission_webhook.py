@@ -39,7 +39,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WebhookPlace:
     """Where we run, and whether our keys come from files."""
 
     namespace: str
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WebhookSurroundings:
     """All that the server needs around it."""
 
     certificates: WebhookUpkeep
@@ -56,14 +56,14 @@ class Surroundings:
     list_problems: Callable[[], Iterable[Exception]]
 
 
-def find_place(tls: TlsFlags, environment: Mapping[str, str]) -> Place:
+def find_place(tls: TlsFlags, environment: Mapping[str, str]) -> WebhookPlace:
     """Our namespace, and whether somebody has put a certificate where the flags say."""
     namespace = environment.get(_OWN_NAMESPACE) or _USUAL_NAMESPACE
-    return Place(namespace, Path(tls.tls_cert_file).exists())
+    return WebhookPlace(namespace, Path(tls.tls_cert_file).exists())
 
 
 def to_upkeep_settings(
-    cluster: ClusterFlags, flags: AdmissionFlags, place: Place
+    cluster: ClusterFlags, flags: AdmissionFlags, place: WebhookPlace
 ) -> UpkeepSettings:
     """The settings that the flags describe; a SettingsError where they make no sense."""
     given = flags.registration
@@ -87,12 +87,12 @@ def surround(
     flags: AdmissionFlags,
     settings: AdmissionSettings,
     upkeep: UpkeepSettings,
-    place: Place,
+    place: WebhookPlace,
     *,
     cluster: LiveCluster,
     client: Client,
     clock: RealClock,
-) -> Surroundings:
+) -> WebhookSurroundings:
     """What stands around the server, not yet running."""
     host = LiveWebhookHost(client)
     has_test = flags.care.self_test
@@ -104,7 +104,7 @@ def surround(
         clock=clock,
         passes_test=test if has_test else _pass,
     )
-    return Surroundings(
+    return WebhookSurroundings(
         WebhookUpkeep(host, _find_keys(flags, place, host), upkeep, clock=clock),
         make_probe(place.namespace) if has_test else no_probe,
         lease,
@@ -147,7 +147,7 @@ def _address(given: RegistrationFlags, namespace: str) -> Address:
     return ServiceAddress(namespace, given.webhook_service)
 
 
-def _find_keys(flags: AdmissionFlags, place: Place, host: LiveWebhookHost) -> Keys:
+def _find_keys(flags: AdmissionFlags, place: WebhookPlace, host: LiveWebhookHost) -> Keys:
     if not place.has_files:
         return SecretKeys(host, place.namespace, flags.care.webhook_keys)
     tls = flags.tls

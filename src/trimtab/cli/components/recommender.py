@@ -15,7 +15,7 @@ from trimtab.cli.flags.types import Unused
 from trimtab.cli.runtime import component
 from trimtab.cli.runtime.health import Heartbeat
 from trimtab.cli.runtime.history_source import PROMETHEUS, PastOrder, order_history
-from trimtab.cli.runtime.process import SAVING, Duty
+from trimtab.cli.runtime.process import SAVING, Runnable
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
@@ -28,16 +28,16 @@ from trimtab.core.model.resources import Resource
 from trimtab.recommender import logs
 from trimtab.recommender.controller import Recommender
 from trimtab.recommender.load_usage import ExternalUsage
-from trimtab.recommender.metrics import Meter, note_query
+from trimtab.recommender.metrics import RecommenderMeter, note_query
 from trimtab.recommender.pages import show_page
-from trimtab.recommender.reports import Turnout
+from trimtab.recommender.reports import TickResult
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.status_metrics import RecommendationExporter
 
 _COMMON: Final = CommonFlags()
 _FLAGS: Final = RecommenderFlags()
 
-RecommenderOrder: TypeAlias = component.Order[RecommenderFlags, RecommenderSettings]
+RecommenderOrder: TypeAlias = component.ParsedFlags[RecommenderFlags, RecommenderSettings]
 
 
 def recommend(
@@ -56,7 +56,7 @@ def check(unused: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -
     return component.check(unused, common, flags, partial(to_settings, common.cluster, flags))
 
 
-def make_part(order: RecommenderOrder) -> component.Part:
+def make_part(order: RecommenderOrder) -> component.ComponentSpec:
     """The recommender that is asked for, before there is a cluster."""
     past = order_history(order.flags, os.environ)
     scope = Scope(
@@ -67,7 +67,7 @@ def make_part(order: RecommenderOrder) -> component.Part:
         memory_evictions=True,
         horizontals=order.settings.hpa_conflict is not HpaConflict.IGNORE,
     )
-    return component.Part("recommender", scope, partial(_build, order, past))
+    return component.ComponentSpec("recommender", scope, partial(_build, order, past))
 
 
 def list_advice(flags: RecommenderFlags) -> list[str]:
@@ -135,7 +135,7 @@ class _Process:
         )
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
         self.heartbeat = Heartbeat(clock.elapsed, silence)
-        self._meter = Meter()
+        self._meter = RecommenderMeter()
 
     def _choose_usage(self, order: RecommenderOrder, clock: RealClock) -> UsageSource:
         """The source of samples that the flags ask for."""
@@ -171,7 +171,7 @@ class _Process:
         report = turnout and turnout.report
         return [problem.error for problem in report.problems] if report else []
 
-    def _tell(self, turnout: Turnout) -> None:
+    def _tell(self, turnout: TickResult) -> None:
         if turnout.failure is None:
             self.heartbeat.beat()
         knowledge = self._recommender.knowledge
@@ -191,13 +191,13 @@ def _build(
     cluster: LiveCluster,
     client: Client,
     clock: RealClock,
-) -> component.Component:
+) -> component.RunningComponent:
     running = _Process(order, past, cluster, client, clock)
     if order.flags.loop.export_recommendations:
         REGISTRY.register(RecommendationExporter(running.cluster.autoscalers))
-    return component.Component(
+    return component.RunningComponent(
         running.cluster,
-        Duty(running.act, running.save),
+        Runnable(running.act, running.save),
         running.heartbeat,
         order.elector(running.cluster, clock),
         running.list_problems,

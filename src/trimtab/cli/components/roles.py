@@ -9,7 +9,7 @@ from trimtab.cli.flags.roles import RolesFlags, to_settings
 from trimtab.cli.flags.types import Unused
 from trimtab.cli.runtime import component
 from trimtab.cli.runtime.health import Heartbeat
-from trimtab.cli.runtime.process import Duty
+from trimtab.cli.runtime.process import Runnable
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
@@ -17,7 +17,7 @@ from trimtab.cluster.ports import Tracer
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.roles import metrics
 from trimtab.roles.controller import RoleKeeper
-from trimtab.roles.logs import Narrator
+from trimtab.roles.logs import RoleLogger
 from trimtab.roles.pages import show_roles
 from trimtab.roles.reports import Broken, News
 from trimtab.roles.settings import RolesSettings
@@ -29,7 +29,7 @@ _ELECTING_KINDS: Final = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"
 _LONGEST_SILENCE: Final = 60
 """So many intervals may pass without a tick: one that waits for the server takes its time."""
 
-RolesOrder: TypeAlias = component.Order[RolesFlags, RolesSettings]
+RolesOrder: TypeAlias = component.ParsedFlags[RolesFlags, RolesSettings]
 
 
 def keep_roles(
@@ -52,7 +52,7 @@ def check(unused: Sequence[str], flags: RolesFlags, common: CommonFlags) -> Role
     return component.check(unused, common, flags, make)
 
 
-def make_part(order: RolesOrder) -> component.Part:
+def make_part(order: RolesOrder) -> component.ComponentSpec:
     """The role keeper that is asked for, before there is a cluster."""
     scope = Scope(
         order.settings.namespace,
@@ -62,7 +62,7 @@ def make_part(order: RolesOrder) -> component.Part:
         leases=True,
         kinds=_ELECTING_KINDS,
     )
-    return component.Part("roles", scope, partial(_build, order))
+    return component.ComponentSpec("roles", scope, partial(_build, order))
 
 
 class _Process:
@@ -84,7 +84,7 @@ class _Process:
             tracer=tracer,
         )
         self.heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
-        self._narrator = Narrator()
+        self._narrator = RoleLogger()
 
     async def act(self) -> None:
         with self.heartbeat.expected():
@@ -105,11 +105,11 @@ class _Process:
 
 def _build(
     order: RolesOrder, cluster: LiveCluster, client: Client, clock: RealClock
-) -> component.Component:
+) -> component.RunningComponent:
     running = _Process(order, cluster, clock, client.tracer)
-    return component.Component(
+    return component.RunningComponent(
         running.cluster,
-        Duty(running.act, running.finish),
+        Runnable(running.act, running.finish),
         running.heartbeat,
         running.elector,
         pages={"/roles": running.show},

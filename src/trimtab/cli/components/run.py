@@ -21,7 +21,7 @@ from trimtab.cli.flags.common import CommonFlags
 from trimtab.cli.flags.run import RunFlags, SharedFlags
 from trimtab.cli.runtime import component, logs, process
 from trimtab.cli.runtime.http_server import parse_address
-from trimtab.cli.runtime.workers import Crew
+from trimtab.cli.runtime.workers import WorkerProcesses
 
 _COMMON: Final = SharedFlags()
 _FLAGS: Final = RunFlags()
@@ -78,13 +78,13 @@ class _Orders:
     roles: roles.RolesOrder | None
     advice: Sequence[str]
 
-    def make_parts(self, open_doors: ExitStack) -> Iterator[component.Part]:
+    def make_parts(self, open_doors: ExitStack) -> Iterator[component.ComponentSpec]:
         """The components that are asked for; what they hold open is closed with the stack."""
         yield recommender.make_part(self.recommender)
         yield updater.make_part(self.updater)
         if self.admission is not None:
             door = open_doors.enter_context(admission.opened(self.admission))
-            yield admission.make_part(self.admission, door, Crew())
+            yield admission.make_part(self.admission, door, WorkerProcesses())
         if self.roles is not None:
             yield roles.make_part(self.roles)
 

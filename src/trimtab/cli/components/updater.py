@@ -10,7 +10,7 @@ from trimtab.cli.flags.types import Unused
 from trimtab.cli.flags.updater import UpdaterFlags, to_settings
 from trimtab.cli.runtime import component
 from trimtab.cli.runtime.health import Heartbeat
-from trimtab.cli.runtime.process import Duty
+from trimtab.cli.runtime.process import Runnable
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
@@ -18,16 +18,16 @@ from trimtab.cluster.ports import Tracer
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.logs import narrate
-from trimtab.updater.metrics import Meter
+from trimtab.updater.logs import log_report
+from trimtab.updater.metrics import UpdaterMeter
 from trimtab.updater.pages import show_page, show_plan
-from trimtab.updater.reports import Blind, News, Planned
+from trimtab.updater.reports import News, PlanMade, ViewNotReady
 from trimtab.updater.settings import UpdaterSettings
 
 _COMMON: Final = CommonFlags()
 _FLAGS: Final = UpdaterFlags()
 
-UpdaterOrder: TypeAlias = component.Order[UpdaterFlags, UpdaterSettings]
+UpdaterOrder: TypeAlias = component.ParsedFlags[UpdaterFlags, UpdaterSettings]
 
 
 def update(
@@ -47,7 +47,7 @@ def check(unused: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> Up
     return component.check(unused, common, flags, make)
 
 
-def make_part(order: UpdaterOrder) -> component.Part:
+def make_part(order: UpdaterOrder) -> component.ComponentSpec:
     """The updater that is asked for, before there is a cluster."""
     scope = Scope(
         order.settings.namespace,
@@ -57,7 +57,7 @@ def make_part(order: UpdaterOrder) -> component.Part:
         namespaces=True,
         horizontals=order.settings.hpa_conflict is HpaConflict.HOLD,
     )
-    return component.Part("updater", scope, partial(_build, order))
+    return component.ComponentSpec("updater", scope, partial(_build, order))
 
 
 class _Process:
@@ -80,7 +80,7 @@ class _Process:
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
         self.heartbeat = Heartbeat(clock.elapsed, silence)
         self._decisions = Decisions()
-        self._meter = Meter(lambda: self.updater.report.waiting)
+        self._meter = UpdaterMeter(lambda: self.updater.report.waiting)
 
     async def act(self) -> None:
         with self.heartbeat.expected():
@@ -106,20 +106,20 @@ class _Process:
         return self.elector is None or self.elector.leads()
 
     def _tell(self, news: News) -> None:
-        if isinstance(news, Blind) or (isinstance(news, Planned) and news.is_all):
+        if isinstance(news, ViewNotReady) or (isinstance(news, PlanMade) and news.is_all):
             self.heartbeat.beat()
         changed = self._decisions.hear(news)
-        narrate(news, changed)
+        log_report(news, changed)
         self._meter.note(news, changed, self._decisions.held)
 
 
 def _build(
     order: UpdaterOrder, cluster: LiveCluster, client: Client, clock: RealClock
-) -> component.Component:
+) -> component.RunningComponent:
     running = _Process(order, cluster, clock, client.tracer)
-    return component.Component(
+    return component.RunningComponent(
         running.cluster,
-        Duty(running.act, running.finish, running.updater.drain),
+        Runnable(running.act, running.finish, running.updater.drain),
         running.heartbeat,
         running.elector,
         pages={"/plan": running.show_plan, "/explain/pods": running.explain},

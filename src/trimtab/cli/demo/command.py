@@ -33,7 +33,7 @@ class _Stopwatch(Protocol):
         ...
 
 
-class Pace:
+class DemoPace:
     """So many virtual seconds in a real one, for so many real seconds, from now on."""
 
     def __init__(
@@ -105,7 +105,7 @@ def demo(
             raise UsageError(f"--{name} must be more than 0 and at most {_MOST:g}, not {value:g}")
     console = open_console(sys.stderr if json else sys.stdout)
     with open_demo(seed) as running:
-        pace = Pace(duration, speed)
+        pace = DemoPace(duration, speed)
         last = _show(running, pace, console)
     show_end(console, last)
     if json:
@@ -113,7 +113,7 @@ def demo(
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(summary)).decode() + "\n")
 
 
-def _show(running: Demo, pace: Pace, console: Console) -> Picture:
+def _show(running: Demo, pace: DemoPace, console: Console) -> Picture:
     """Show one picture after the other; the last one."""
     picture = running.advance(timedelta())
     # Whoever has seen enough still gets the end.

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from trimtab.cli.demo.text import UNIT_NAMES, format_moment, format_news, format_number
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.simulation.demo.news import Kind, News, gather
-from trimtab.simulation.demo.picture import Gauge, Picture, Row
+from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, gather
+from trimtab.simulation.demo.picture import DemoRow, Gauge, Picture
 
 WIDTH: Final = 80
 """What is shown fits into so many columns, and no more are used."""
@@ -24,12 +24,12 @@ make it request just that. What a pod requests is set aside for it on its node."
 _BAR_WIDTH: Final = 22
 _USED, _SPARE, _SAVED = "█", "░", "·"
 _STYLES: Final = {
-    Kind.KILLED: "bold red",
-    Kind.EVICTED: "yellow",
-    Kind.RESIZED: "green",
-    Kind.SIZED: "green",
-    Kind.BOOSTED: "magenta",
-    Kind.UNBOOSTED: "magenta",
+    DemoEventKind.KILLED: "bold red",
+    DemoEventKind.EVICTED: "yellow",
+    DemoEventKind.RESIZED: "green",
+    DemoEventKind.SIZED: "green",
+    DemoEventKind.BOOSTED: "magenta",
+    DemoEventKind.UNBOOSTED: "magenta",
 }
 
 
@@ -37,7 +37,7 @@ SCREEN_LINES: Final = 20
 """How many lines a screen has without any news."""
 
 
-def draw_screen(picture: Picture, news: Sequence[News], *, pace: str) -> RenderableType:
+def draw_screen(picture: Picture, news: Sequence[DemoEvent], *, pace: str) -> RenderableType:
     """Everything there is to see."""
     return Group(
         Text(f"Trimtab demo   {format_moment(picture.now)}   {pace}", style="bold"),
@@ -68,13 +68,13 @@ def draw_totals(picture: Picture) -> Text:
     return Text("\n".join((_requested(picture), _saved(picture), _done(picture))))
 
 
-def draw_news(news: News) -> Text:
+def draw_news(news: DemoEvent) -> Text:
     """One line for something that happened."""
     style = _STYLES.get(news.kind, "")
     return Text(format_news(news), style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _names(row: Row) -> tuple[Text, Text]:
+def _names(row: DemoRow) -> tuple[Text, Text]:
     name = Text(f"{row.title} x{row.pods}", style="bold")
     return name, Text("boosted to start" if row.is_boosted else row.habit)
 
@@ -125,9 +125,9 @@ def _saved(picture: Picture) -> str:
 def _done(picture: Picture) -> str:
     counts = picture.counts
     return (
-        f"Resizes {counts[Kind.RESIZED]}, evictions {counts[Kind.EVICTED]}, "
-        f"new pods sized {counts[Kind.SIZED]}, boosts {counts[Kind.BOOSTED]}, "
-        f"OOM kills {counts[Kind.KILLED]}."
+        f"Resizes {counts[DemoEventKind.RESIZED]}, evictions {counts[DemoEventKind.EVICTED]}, "
+        f"new pods sized {counts[DemoEventKind.SIZED]}, boosts {counts[DemoEventKind.BOOSTED]}, "
+        f"OOM kills {counts[DemoEventKind.KILLED]}."
     )
 
 
@@ -175,7 +175,7 @@ class _Screen:
 
     def __init__(self, live: Live) -> None:
         self._live = live
-        self._news: tuple[News, ...] = ()
+        self._news: tuple[DemoEvent, ...] = ()
 
     def show(self, picture: Picture, pace: str) -> None:
         """Draw it."""
@@ -189,7 +189,7 @@ class _Log:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._news: tuple[News, ...] = ()
+        self._news: tuple[DemoEvent, ...] = ()
         self._next_news = timedelta()
         self._next_table = _BETWEEN_TABLES
 

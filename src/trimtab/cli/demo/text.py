@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final, TypeAlias, assert_never
 
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.simulation.demo.news import Kind, News
-from trimtab.simulation.demo.picture import Gauge, Picture, Row
+from trimtab.simulation.demo.news import DemoEvent, DemoEventKind
+from trimtab.simulation.demo.picture import DemoRow, Gauge, Picture
 
 UNITS: Final = {Resource.CPU: 1000, Resource.MEMORY: 1024**3}
 """One core, one GiB."""
@@ -41,7 +41,7 @@ def format_moment(moment: datetime) -> str:
     return moment.strftime("%a %H:%M")
 
 
-def format_news(news: News) -> str:
+def format_news(news: DemoEvent) -> str:
     """What happened, in one line."""
     several = f" {news.times}x" if news.times > 1 else ""
     return f"{format_moment(news.at)}  {news.title:<9}  {_sentence(news)}{several}"
@@ -64,26 +64,26 @@ def summarize(picture: Picture, *, seed: int, real_seconds: float) -> Plain:
     }
 
 
-def _sentence(news: News) -> str:
+def _sentence(news: DemoEvent) -> str:
     cpu, memory = (_only(resource, news.after) for resource in BOTH)
     match news.kind:
-        case Kind.LEARNED:
+        case DemoEventKind.LEARNED:
             text = f"first recommendation: {format_amounts(news.after)}"
-        case Kind.SIZED:
+        case DemoEventKind.SIZED:
             text = f"new pod, smaller from its start: {format_amounts(news.after)}"
-        case Kind.BOOSTED:
+        case DemoEventKind.BOOSTED:
             text = f"starting, with its CPU boosted to {cpu}"
-        case Kind.UNBOOSTED:
+        case DemoEventKind.UNBOOSTED:
             text = f"started, boost over: CPU back to {cpu}"
-        case Kind.RESIZED:
+        case DemoEventKind.RESIZED:
             text = f"resized in place: {_change(news)}"
-        case Kind.EVICTED:
+        case DemoEventKind.EVICTED:
             text = "evicted, to come back with another size"
-        case Kind.KILLED:
+        case DemoEventKind.KILLED:
             text = f"OOM-killed at its limit of {memory}"
-        case Kind.RELEASED:
+        case DemoEventKind.RELEASED:
             text = "its owner rolls out a new version"
-        case Kind.TOOK_OVER:
+        case DemoEventKind.TOOK_OVER:
             text = f"{news.pod} is the leader now"
         case _:
             assert_never(news.kind)
@@ -94,7 +94,7 @@ def _only(resource: Resource, amounts: Resources) -> str:
     return format_amounts({resource: amounts[resource]} if resource in amounts else {})
 
 
-def _change(news: News) -> str:
+def _change(news: DemoEvent) -> str:
     changes = ", ".join(
         f"{format_number(resource, news.before[resource])}→{_only(resource, news.after)}"
         for resource in BOTH
@@ -107,7 +107,7 @@ def _wire(amounts: Mapping[Resource, int | None]) -> dict[str, Plain]:
     return {_WIRE_NAMES[resource]: amounts[resource] for resource in BOTH}
 
 
-def _wire_row(row: Row) -> Plain:
+def _wire_row(row: DemoRow) -> Plain:
     gauges: dict[str, Plain] = {
         _WIRE_NAMES[resource]: _wire_gauge(gauge) for resource, gauge in row.gauges.items()
     }

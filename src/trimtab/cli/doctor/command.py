@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.cli.commands.read_cluster import say
-from trimtab.cli.doctor.facts import Examination, Order
+from trimtab.cli.doctor.facts import DoctorOptions, Examination
 from trimtab.cli.errors import UsageError, quote
 from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.flags.recommender import PrometheusFlags
@@ -25,7 +25,7 @@ from trimtab.cli.flags.types import Span, Text, flag_group, format_span
 from trimtab.cli.output.columns import disarm
 from trimtab.cli.output.empty_results import require_namespace
 from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import find_way, greet
+from trimtab.cli.runtime.cluster_connection import choose_connection, greet
 from trimtab.cli.runtime.history_source import PastOrder, order_prometheus
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
@@ -33,7 +33,7 @@ from trimtab.cluster.http.client import Client, ClientSettings
 from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.http.retries import RetrySettings
 from trimtab.core.diagnosis.findings import Diagnosis, Finding, Severity
-from trimtab.core.diagnosis.registry import CHECKS, Check, Facts, diagnose
+from trimtab.core.diagnosis.registry import CHECKS, ClusterFacts, DoctorCheck, diagnose
 
 _MARGIN: Final = max(len(severity) for severity in Severity) + 2
 _REMEDY: Final = "-> "
@@ -109,7 +109,7 @@ def to_json(diagnoses: Sequence[Diagnosis]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def tell_checks(checks: Sequence[Check], width: int) -> str:
+def tell_checks(checks: Sequence[DoctorCheck], width: int) -> str:
     """The names of all checks, and what each asks."""
     names = max(len(check.name) for check in checks) + 2
     lines = [line for one in checks for line in _wrap(f"{one.name:<{names}}", one.asks, width)]
@@ -223,7 +223,7 @@ def is_blind(diagnoses: Sequence[Diagnosis]) -> bool:
     return all(finding.severity is Severity.UNKNOWN for one in private for finding in one.findings)
 
 
-def _choose(names: Sequence[str]) -> list[Check]:
+def _choose(names: Sequence[str]) -> list[DoctorCheck]:
     known = {check.name for check in CHECKS}
     for name in names:
         if name not in known:
@@ -238,11 +238,11 @@ def _width() -> int:
     return max(get_terminal_size((_NARROW, 24)).columns, _NARROW)
 
 
-def _examine(checks: Sequence[Check], where: WhereFlags, past: PastFlags) -> list[Diagnosis]:
+def _examine(checks: Sequence[DoctorCheck], where: WhereFlags, past: PastFlags) -> list[Diagnosis]:
     if where.timeout <= timedelta(0):
         raise UsageError(f"--timeout: {format_span(where.timeout)} is not above zero")
     logs.set_up(LogFlags(v=0))
-    order = Order(
+    order = DoctorOptions(
         topics=frozenset().union(*(check.topics for check in checks)),
         namespace="" if where.all_namespaces else where.namespace,
         as_components=where.as_components,
@@ -251,7 +251,7 @@ def _examine(checks: Sequence[Check], where: WhereFlags, past: PastFlags) -> lis
         patience=where.timeout,
     )
     clock = RealClock()
-    connection = find_way(where.kubeconfig, clock, os.environ, where.context)
+    connection = choose_connection(where.kubeconfig, clock, os.environ, where.context)
     return diagnose(checks, asyncio.run(_fetch(order, connection, clock)))
 
 
@@ -266,7 +266,7 @@ def _order_past(flags: PastFlags) -> PastOrder | None:
     return order_prometheus(flags, os.environ) if flags.prometheus_address else None
 
 
-async def _fetch(order: Order, connection: Connection, clock: RealClock) -> Facts:
+async def _fetch(order: DoctorOptions, connection: Connection, clock: RealClock) -> ClusterFacts:
     budget = RequestBudget(clock, rate=0, burst=1)
     settings = ClientSettings(
         connect_timeout=_CONNECT_PATIENCE,

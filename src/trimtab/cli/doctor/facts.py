@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from trimtab.admission.webhook.self_test import Outcome, SelfTest
+from trimtab.admission.webhook.self_test import SelfTest, SelfTestOutcome
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
-from trimtab.cli.commands.read_cluster import Sight, looking
+from trimtab.cli.commands.read_cluster import ClusterView, looking
 from trimtab.cli.doctor.permissions import ask_component_rights, ask_own_rights
 from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.address import parse_address
@@ -27,7 +27,7 @@ from trimtab.core.diagnosis.autoscalers import AutoscalerFacts, Hidden, Sighted,
 from trimtab.core.diagnosis.bounds import Bounds
 from trimtab.core.diagnosis.components import STATUS_LEASE, LeaseFacts
 from trimtab.core.diagnosis.findings import Unseen
-from trimtab.core.diagnosis.registry import Facts, Topic
+from trimtab.core.diagnosis.registry import ClusterFacts, Topic
 from trimtab.core.diagnosis.usage import HistoryFacts, PodName, UsageFacts
 from trimtab.core.diagnosis.webhook import (
     CertificateFacts,
@@ -48,7 +48,7 @@ _READ_AFTER: Final = timedelta(minutes=2)
 _BOUNDS: Final = frozenset({"limitranges", "resourcequotas"})
 
 
-def lacks(sight: Sight, resources: Collection[str]) -> Unseen | None:
+def lacks(sight: ClusterView, resources: Collection[str]) -> Unseen | None:
     """Why some of these could not be seen; None if all were."""
     for path, error in sight.unseen.items():
         resource = path.rpartition("/")[2]
@@ -58,7 +58,7 @@ def lacks(sight: Sight, resources: Collection[str]) -> Unseen | None:
     return None
 
 
-async def see_autoscalers(sight: Sight, now: datetime) -> AutoscalerFacts | Unseen:
+async def see_autoscalers(sight: ClusterView, now: datetime) -> AutoscalerFacts | Unseen:
     """All autoscalers with their pods."""
     lacking = lacks(
         sight,
@@ -114,7 +114,7 @@ async def _find_workloads(
     return [(pod, topmost.get(key) if (key := owner_key(pod)) else None) for pod in pods]
 
 
-def see_bounds(sight: Sight) -> Bounds | Unseen:
+def see_bounds(sight: ClusterView) -> Bounds | Unseen:
     """What limit ranges and quotas allow where there are autoscalers."""
     lacking = lacks(sight, _BOUNDS)
     if lacking is not None:
@@ -127,7 +127,7 @@ def see_bounds(sight: Sight) -> Bounds | Unseen:
     )
 
 
-def list_measurable(sight: Sight, now: datetime) -> list[PodName] | Unseen:
+def list_measurable(sight: ClusterView, now: datetime) -> list[PodName] | Unseen:
     """The pods whose usage should be known by now."""
     lacking = lacks(sight, {"pods"})
     if lacking is not None:
@@ -151,7 +151,7 @@ _OF_SIGHT: Final = frozenset({Topic.AUTOSCALERS, Topic.BOUNDS, Topic.USAGE})
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DoctorOptions:
     """What is to be looked at, and how."""
 
     topics: frozenset[Topic]
@@ -167,7 +167,7 @@ class Order:
 class Examination:
     """One look at everything that was ordered."""
 
-    def __init__(self, client: Client, order: Order, clock: RealClock) -> None:
+    def __init__(self, client: Client, order: DoctorOptions, clock: RealClock) -> None:
         self._client = client
         self._order = order
         self._clock = clock
@@ -184,7 +184,7 @@ class Examination:
             Topic.HORIZONTALS: lambda: diagnosis.fetch_horizontals(client, order.namespace),
         }
 
-    async def run(self, tell: Callable[[str], None]) -> Facts:
+    async def run(self, tell: Callable[[str], None]) -> ClusterFacts:
         """The facts; who waits for long is told what for."""
         wanted = self._order.topics
         tasks = {
@@ -202,7 +202,7 @@ class Examination:
                 task.cancel()
         found = {topic.value: task.result() for topic, task in tasks.items()}
         seen = seeing.result() if seeing else {}
-        return cast("Callable[..., Facts]", Facts)(**found, **seen)
+        return cast("Callable[..., ClusterFacts]", ClusterFacts)(**found, **seen)
 
     async def _attempt(self, topic: Topic, fetch: Awaitable[object]) -> object:
         return await diagnosis.attempt(fetch, topic.value, self._order.patience)
@@ -219,7 +219,7 @@ class Examination:
                 Topic.USAGE: await self._attempt(Topic.USAGE, self._fetch_usage(sight)),
             }
 
-    async def _fetch_usage(self, sight: Sight) -> UsageFacts | Unseen:
+    async def _fetch_usage(self, sight: ClusterView) -> UsageFacts | Unseen:
         now = self._clock.now()
         expected = list_measurable(sight, now)
         if isinstance(expected, Unseen):
@@ -278,7 +278,7 @@ class Examination:
         result = await SelfTest(
             LiveWebhookHost(self._client), namespace, make_word=_make_word, tell=lambda _: None
         ).run()
-        if result.outcome in (Outcome.RIGHT_MISSING, Outcome.UNREACHABLE):
+        if result.outcome in (SelfTestOutcome.RIGHT_MISSING, SelfTestOutcome.UNREACHABLE):
             return Unseen(
                 f"no pod was tried: {result.detail}",
                 f"allow yourself to create pods in {namespace} (it is a dry run: none is made)",

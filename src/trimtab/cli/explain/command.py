@@ -25,11 +25,11 @@ from trimtab.api.wire.lists import Unreadable
 from trimtab.cli.commands.read_cluster import ViewFlags, joined, looking, namespace_of
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.explain import offline as explain_sight
-from trimtab.cli.explain.offline import Surroundings
+from trimtab.cli.explain.offline import ObservedCluster
 from trimtab.cli.explain.remote import (
     USUAL_PLACE,
     Answers,
-    Question,
+    ExplainQuery,
     ask_addresses,
     ask_through_server,
     check_addresses,
@@ -39,7 +39,7 @@ from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.flags.types import Text, flag_group
 from trimtab.cli.output.empty_results import require_namespace, tell_unreadable
 from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cli.runtime.cluster_connection import choose_connection
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
@@ -118,7 +118,7 @@ def explain(
         raise UsageError("--all-namespaces: one autoscaler or pod of one namespace is explained")
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = find_way(view.kubeconfig, clock, os.environ, view.context)
+    connection = choose_connection(view.kubeconfig, clock, os.environ, view.context)
     desk = _Desk(connection, clock, namespace_of(view, connection), asked)
     explanation = _narrow(asyncio.run(desk.explain(subject)), container)
     _write(explanation, output, clock)
@@ -144,7 +144,7 @@ class _Desk:
             around = await explain_sight.survey(sight, self.clock, self.connection.server)
             autoscaler = await self._find(subject, around, client)
             pod = subject.name if subject.is_pod else ""
-            question = Question(self.namespace, autoscaler.name, pod)
+            question = ExplainQuery(self.namespace, autoscaler.name, pod)
             answers = await self._ask(client, question)
             numbers = answers.numbers
             if numbers is None and not subject.is_pod:
@@ -165,7 +165,7 @@ class _Desk:
             plan=plan,
         )
 
-    async def _ask(self, client: Client, question: Question) -> Answers:
+    async def _ask(self, client: Client, question: ExplainQuery) -> Answers:
         if self.asked.sources:
             place = self.asked.components_namespace or USUAL_PLACE
             fetch_token = partial(fetch_pages_token, client, place)
@@ -174,7 +174,7 @@ class _Desk:
             return Answers()
         return await ask_through_server(client, self.asked.components_namespace, question)
 
-    async def _find(self, subject: _Subject, around: Surroundings, client: Client) -> Autoscaler:
+    async def _find(self, subject: _Subject, around: ObservedCluster, client: Client) -> Autoscaler:
         if not subject.is_pod:
             found = around.autoscaler(AutoscalerName(self.namespace, subject.name))
             if found is None:

@@ -7,9 +7,9 @@ from typing import Final
 
 from trimtab.api.explain.pods import PlanOrigin, PlansFrom, PodsPage
 from trimtab.api.explain.recommendation import NumbersFrom, NumbersPage, Origin
-from trimtab.cli.commands.read_cluster import Sight
+from trimtab.cli.commands.read_cluster import ClusterView
 from trimtab.cli.errors import FailedError
-from trimtab.cli.explain.remote import Question
+from trimtab.cli.explain.remote import ExplainQuery
 from trimtab.cli.runtime.cluster_problems import explain_problem
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
@@ -30,7 +30,7 @@ from trimtab.updater import pages as plans
 from trimtab.updater.admission_liveness import AdmissionLiveness
 from trimtab.updater.observe import Observer
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import Memory
+from trimtab.updater.state import UpdaterMemory
 
 _DISPENSABLE: Final = {
     "verticalpodautoscalercheckpoints": "checkpoints cannot be read: no history is known",
@@ -54,7 +54,7 @@ def scope_of(namespace: str) -> Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ObservedCluster:
     """The cluster as it was seen, and a plan as an updater would make it that remembers nothing."""
 
     cluster: LiveCluster
@@ -88,7 +88,7 @@ class Surroundings:
         return [each.stronger for each in conflicts if each.weaker == autoscaler]
 
 
-async def survey(sight: Sight, clock: RealClock, server: str) -> Surroundings:
+async def survey(sight: ClusterView, clock: RealClock, server: str) -> ObservedCluster:
     """What there is to see; a FailedError if that is not enough."""
     for path, error in sight.unseen.items():
         if _resource_of(path) not in _DISPENSABLE:
@@ -97,16 +97,16 @@ async def survey(sight: Sight, clock: RealClock, server: str) -> Surroundings:
     await _wait_for_the_rest(cluster, clock)
     settings = UpdaterSettings()
     alive = await _is_admission_alive(cluster, settings, clock)
-    observer = Observer(cluster, settings, Memory())
+    observer = Observer(cluster, settings, UpdaterMemory())
     seen = await observer.observe(now, admission_alive=alive is not False)
     unknown = REMEMBERED | ({CheckKind.ADMISSION} if alive is None else frozenset())
     # One that has just started counts on no pod that is not ready; one that runs does.
     snapshot = replace(seen.snapshot, settling=frozenset())
     view = view_plan(snapshot, settings.plan, now, unknown=unknown)
-    return Surroundings(cluster, view, now, tuple(_list_remarks(sight)))
+    return ObservedCluster(cluster, view, now, tuple(_list_remarks(sight)))
 
 
-async def explain_numbers(around: Surroundings, autoscaler: Autoscaler) -> NumbersPage | None:
+async def explain_numbers(around: ObservedCluster, autoscaler: Autoscaler) -> NumbersPage | None:
     """How the numbers come about that a recommender would publish that started now."""
     # Whoever recommends to the autoscaler, its checkpoints are the same.
     name = next(iter(autoscaler.recommenders), RecommenderSettings().name)
@@ -128,7 +128,7 @@ async def explain_numbers(around: Surroundings, autoscaler: Autoscaler) -> Numbe
     return numbers.explain(knowledge, autoscaler.identity, settings, origin)
 
 
-def explain_pods(around: Surroundings, question: Question) -> PodsPage:
+def explain_pods(around: ObservedCluster, question: ExplainQuery) -> PodsPage:
     """All checks of pods, as an updater would answer them that remembers nothing."""
     origin = PlanOrigin(
         PlansFrom.CLUSTER,
@@ -168,7 +168,7 @@ async def _is_admission_alive(
     return None if lease is None else await AdmissionLiveness(cluster, settings, clock).is_alive()
 
 
-def _list_remarks(sight: Sight) -> Iterator[str]:
+def _list_remarks(sight: ClusterView) -> Iterator[str]:
     for path in sight.unseen:
         yield _DISPENSABLE[_resource_of(path)]
     for name in _list_unlisted(sight.cluster):

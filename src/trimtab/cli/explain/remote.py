@@ -42,7 +42,7 @@ _PageT = TypeVar("_PageT", NumbersPage, PodsPage)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExplainQuery:
     """What is asked of components."""
 
     namespace: str
@@ -65,7 +65,7 @@ class Answers:
 
 
 async def ask_addresses(
-    addresses: Sequence[str], question: Question, fetch_token: Callable[[], Awaitable[str]]
+    addresses: Sequence[str], question: ExplainQuery, fetch_token: Callable[[], Awaitable[str]]
 ) -> Answers:
     """What the components at some addresses say; a FailedError if one does not answer."""
     numbers, pods = None, None
@@ -76,7 +76,7 @@ async def ask_addresses(
     return Answers(numbers, pods)
 
 
-async def ask_through_server(client: Client, place: str, question: Question) -> Answers:
+async def ask_through_server(client: Client, place: str, question: ExplainQuery) -> Answers:
     """Return what the components say, as far as we may ask them.
 
     They are those of one place, or else those that `doctor` finds.
@@ -128,7 +128,7 @@ async def _find_components(client: Client, place: str, namespace: str) -> list[I
 
 
 async def _ask_component(
-    client: Client, component: Installed, question: Question, known: Answers
+    client: Client, component: Installed, question: ExplainQuery, known: Answers
 ) -> Answers:
     """Return what is known once the pods of a component were asked, too."""
     numbers, pods, remarks = known.numbers, known.pods, [*known.remarks]
@@ -183,7 +183,7 @@ async def _visit(
     client: Client,
     address: str,
     path: str,
-    question: Question,
+    question: ExplainQuery,
     decode: Callable[[bytes], _PageT],
 ) -> _PageT | None:
     try:
@@ -199,7 +199,7 @@ async def _visit(
 async def _ask(
     client: Client,
     path: str,
-    question: Question,
+    question: ExplainQuery,
     decode: Callable[[bytes], _PageT],
     headers: tuple[tuple[str, str], ...] = (),
 ) -> _PageT | None:
@@ -217,7 +217,7 @@ class _Way:
     headers: tuple[tuple[str, str], ...] = ()
 
     async def __call__(
-        self, pod: Pod, page: str, question: Question, decode: Callable[[bytes], _PageT]
+        self, pod: Pod, page: str, question: ExplainQuery, decode: Callable[[bytes], _PageT]
     ) -> _PageT | None:
         # Without a port the API server takes the first one that the pod names: this one's.
         named = f"{self.scheme}:{pod.name}:" if self.scheme else pod.name

@@ -26,7 +26,7 @@ from trimtab.api.explain.recommendation import (
 from trimtab.api.wire.times import parse_time
 from trimtab.cli.output.amounts import TITLES, show_amount
 from trimtab.cli.output.columns import disarm, screen_width
-from trimtab.core.explain.update_checks import Verdict
+from trimtab.core.explain.update_checks import CheckVerdict
 from trimtab.core.histogram.buckets import MOST
 from trimtab.core.model.durations import brief
 from trimtab.core.model.quantities import parse_amount
@@ -41,14 +41,14 @@ _ENDLESS: Final = "endless"
 _NO_TEMPLATE: Final = "the template of its owner is not known: this pod stands in for the next one"
 """The largest estimate stands for one without any confidence."""
 _MARKS: Final = {
-    Verdict.CLEAR.value: "ok",
-    Verdict.BLOCKED.value: "NO",
-    Verdict.UNKNOWN.value: "?",
-    Verdict.NOT_ASKED.value: "-",
+    CheckVerdict.CLEAR.value: "ok",
+    CheckVerdict.BLOCKED.value: "NO",
+    CheckVerdict.UNKNOWN.value: "?",
+    CheckVerdict.NOT_ASKED.value: "-",
 }
 _TOLD_TOGETHER: Final = {
-    Verdict.UNKNOWN.value: "only an updater knows",
-    Verdict.NOT_ASKED.value: "not asked",
+    CheckVerdict.UNKNOWN.value: "only an updater knows",
+    CheckVerdict.NOT_ASKED.value: "not asked",
 }
 _STEPS: Final = {
     "podMinimum": "pod minimum",

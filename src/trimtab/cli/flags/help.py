@@ -35,7 +35,7 @@ class Screen(Protocol):
     """How much fits on a line."""
 
 
-class Entry(Protocol):
+class HelpEntry(Protocol):
     """A flag, an argument or a command."""
 
     @property
@@ -75,7 +75,7 @@ class Panel(Protocol):
         """Whether they are commands or parameters."""
 
     @property
-    def entries(self) -> Iterable[Entry]:
+    def entries(self) -> Iterable[HelpEntry]:
         """All of them, in their order."""
 
 
@@ -137,7 +137,7 @@ def _reflow(text: str, width: int) -> Iterator[str]:
     yield from wrap(" ".join(paragraph), width)
 
 
-def _list_commands(entries: Iterable[Entry], width: int) -> Iterator[str]:
+def _list_commands(entries: Iterable[HelpEntry], width: int) -> Iterator[str]:
     named = [(", ".join(each.display_labels), _plain(each.description)) for each in entries]
     most = max(len(name) for name, _ in named)
     for name, meaning in named:
@@ -147,7 +147,7 @@ def _list_commands(entries: Iterable[Entry], width: int) -> Iterator[str]:
         yield from (" " * len(lead) + line for line in lines[1:])
 
 
-def _list_parameters(entries: Iterable[Entry], width: int) -> Iterator[str]:
+def _list_parameters(entries: Iterable[HelpEntry], width: int) -> Iterator[str]:
     for entry in entries:
         # As everywhere, the short name comes first.
         labels = sorted(entry.display_labels, key=lambda label: label.startswith("--"))
@@ -168,7 +168,7 @@ def _list_parameters(entries: Iterable[Entry], width: int) -> Iterator[str]:
         )
 
 
-def _taken(entry: Entry) -> str:
+def _taken(entry: HelpEntry) -> str:
     """What it takes; of an argument its name says that."""
     if not entry.display_labels[0].startswith("-"):
         return "..." if (entry.metavar or "").endswith("...") else ""
@@ -178,7 +178,7 @@ def _taken(entry: Entry) -> str:
     return _WORDS.get(word, word)
 
 
-def _remarks(entry: Entry) -> Iterator[str]:
+def _remarks(entry: HelpEntry) -> Iterator[str]:
     if entry.choices and len("|".join(entry.choices)) > _MOST_CHOICES:
         yield f"One of {', '.join(entry.choices)}."
     if entry.default == _ON:

@@ -19,12 +19,12 @@ from trimtab.cli.output.columns import screen_width
 from trimtab.cli.output.csv import format_csv
 from trimtab.cli.report.flags import Format, LookFlags, PastFlags, Sort, TellFlags
 from trimtab.cli.report.html import to_html
-from trimtab.cli.report.observe import Order, Report, make_report
+from trimtab.cli.report.observe import ClusterReport, ReportOptions, make_report
 from trimtab.cli.report.patches import draft_patches, write_patches
 from trimtab.cli.report.records import csv_rows, format_json, format_yaml
 from trimtab.cli.report.text import format_markdown, format_table, is_ignorant
 from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import find_way
+from trimtab.cli.runtime.cluster_connection import choose_connection
 from trimtab.cli.runtime.history_source import order_prometheus
 from trimtab.cluster.clock import RealClock
 from trimtab.core.model.resources import Resource
@@ -58,7 +58,7 @@ def report(
     order = _order(look, past, view)
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = find_way(view.kubeconfig, clock, os.environ, view.context)
+    connection = choose_connection(view.kubeconfig, clock, os.environ, view.context)
     found = asyncio.run(make_report(order, connection, clock))
     shown = _choose(found.workloads, tell)
     chosen = replace(found, workloads=shown, hidden=len(found.workloads) - len(shown))
@@ -71,7 +71,7 @@ def report(
     return 0
 
 
-def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> Order:
+def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> ReportOptions:
     """What is asked for; a UsageError where that makes no sense."""
     if look.watch_for < timedelta(0):
         raise UsageError(f"--watch-for: {format_span(look.watch_for)} is less than no time; try 2m")
@@ -86,7 +86,7 @@ def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> Order:
         ),
         start.list_changed(past),
     )
-    return Order(
+    return ReportOptions(
         view,
         _parse_selector(look.selector),
         look.watch_for,
@@ -124,7 +124,7 @@ def _key(sort: Sort) -> _Key:
             assert_never(sort)
 
 
-def _format(found: Report, output: Format, view: ViewFlags) -> str:
+def _format(found: ClusterReport, output: Format, view: ViewFlags) -> str:
     match output:
         case Format.TABLE | Format.WIDE:
             return format_table(

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from trimtab.cli.flags.recommender import HistoryFlags
 from trimtab.cli.flags.types import Span, Switch, Text, Whole, flag_group
-from trimtab.core.report.severity import Severity
+from trimtab.core.report.severity import SizeSeverity
 
 
 class Format(StrEnum):
@@ -63,7 +63,7 @@ class TellFlags:
     """How it is written; html is one file, readable offline."""
     sort: Sort = Sort.SEVERITY
     """What comes first: the worst, a name, or most CPU or memory to be saved or missing."""
-    min_severity: Severity = Severity.UNKNOWN
+    min_severity: SizeSeverity = SizeSeverity.UNKNOWN
     """Leave out workloads that are better than this."""
     patch: PatchKind | None = None
     """Write a file for each workload, too: a kustomize patch, or an autoscaler (mode Off)."""

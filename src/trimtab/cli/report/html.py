@@ -6,10 +6,10 @@ from typing import Final
 
 from trimtab.backtest.html_report import to_page
 from trimtab.cli.output.amounts import show_large
-from trimtab.cli.report.observe import Report
+from trimtab.cli.report.observe import ClusterReport
 from trimtab.cli.report.text import HEADER, list_rows, recommends, summarize
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.report.severity import Severity, letter
+from trimtab.core.report.severity import SizeSeverity, letter
 
 _TITLES: Final = {"": "Resource"}
 _NUMBERS: Final = ("PODS", "CHANGE", "NODE")
@@ -36,7 +36,7 @@ tr.next td { border-top: 2px solid var(--faint); }
 """
 
 
-def to_html(report: Report) -> str:
+def to_html(report: ClusterReport) -> str:
     """The whole page."""
     about = f"{len(report.workloads)} workloads, from {report.source}. {_STAR}"
     body = "\n".join(
@@ -51,7 +51,7 @@ def to_html(report: Report) -> str:
     return to_page("trimtab report", body, _STYLE)
 
 
-def _tiles(report: Report) -> Iterator[str]:
+def _tiles(report: ClusterReport) -> Iterator[str]:
     """The figures that somebody sees who sees no more."""
     totals = report.totals
     for resource in BOTH if recommends(report) else ():
@@ -67,7 +67,7 @@ def _tile(figure: str, meaning: str) -> str:
     return f'<div class="tile"><b>{escape(figure)}</b><span>{escape(meaning)}</span></div>'
 
 
-def _table(report: Report) -> str:
+def _table(report: ClusterReport) -> str:
     titles = [_TITLES.get(title, title.capitalize()) for title in HEADER]
     head = "".join(_cell("th", title, name) for title, name in zip(HEADER, titles, strict=True))
     lines = [_row(row) for row in list_rows(report.workloads, says_all=False)]
@@ -82,7 +82,7 @@ def _row(row: list[str]) -> str:
 
 def _cell(tag: str, title: str, text: str) -> str:
     looks = "number" if title in _NUMBERS else ""
-    if title == "SEVERITY" and text in list(Severity):
+    if title == "SEVERITY" and text in list(SizeSeverity):
         looks = text
     shown = _arrows(text)
     return f'<{tag} class="{looks}">{shown}</{tag}>' if looks else f"<{tag}>{shown}</{tag}>"

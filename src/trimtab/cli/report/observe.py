@@ -35,11 +35,11 @@ from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.model.recommendation import MIB, RecommendationSettings
 from trimtab.core.model.selectors import Selector
-from trimtab.core.report.sizes import Surroundings, Totals, WorkloadSizing, add_up, size_group
+from trimtab.core.report.sizes import ReportTotals, SizeBounds, WorkloadSizing, add_up, size_group
 from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods
 from trimtab.core.sizing.daemon_sets import list_daemons
 from trimtab.core.sizing.node_capacity import NodeRooms
-from trimtab.recommender.dry_run import Bystander, HistoryProgress, Sight
+from trimtab.recommender.dry_run import Bystander, DryRunInputs, HistoryProgress
 from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 from trimtab.updater.pod_owners import OwnerKey, owner_key, resolve_targets
 
@@ -79,7 +79,7 @@ async def find_visible(client: Client, namespace: str) -> Visible:
     return Visible(scope, nodes or (), horizontals or (), tuple(notes))
 
 
-async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector) -> Sight:
+async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector) -> DryRunInputs:
     """All pods that the selector matches, by workload and autoscaler."""
     autoscalers = await resolve_targets(
         cluster.owners, cluster.autoscalers, concurrency=_ASKED_AT_ONCE
@@ -88,19 +88,19 @@ async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector
     groups = group_pods(await _find_owners(cluster.owners, chosen), autoscalers)
     marking = Marking(scaling_among(visible.horizontals, cluster.owners.known).of)
     marked = [replace(group, autoscaler=marking.mark(group.autoscaler)) for group in groups]
-    return Sight(marked, cluster.owners, visible.nodes, tuple(cluster.checkpoints))
+    return DryRunInputs(marked, cluster.owners, visible.nodes, tuple(cluster.checkpoints))
 
 
 def surround(
     cluster: LiveCluster, groups: Iterable[Group], nodes: tuple[Node, ...], least_samples: int
-) -> Surroundings:
+) -> SizeBounds:
     """What bounds the pods of some groups."""
     namespaces = {group.workload.namespace for group in groups}
     ranges = {name: tuple(cluster.limit_ranges(name)) for name in namespaces}
     by_name = {node.name: node for node in nodes}
     autoscalers = cluster.autoscalers.index(target_name)
     daemons = list_daemons(cluster.daemon_sets, autoscalers.under, cluster.limit_ranges)
-    return Surroundings(ranges, by_name, NodeRooms(nodes, daemons), least_samples)
+    return SizeBounds(ranges, by_name, NodeRooms(nodes, daemons), least_samples)
 
 
 async def _is_shown(client: Client, path: str) -> bool:
@@ -163,7 +163,7 @@ _NO_METRICS: Final = "is there a metrics server? --prometheus-address does witho
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReportOptions:
     """What the report is to be about."""
 
     view: ViewFlags
@@ -183,11 +183,11 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ClusterReport:
     """What was found."""
 
     workloads: Sequence[WorkloadSizing]
-    totals: Totals
+    totals: ReportTotals
     source: str
     """From what it was learned, for people."""
     notes: tuple[str, ...] = ()
@@ -196,7 +196,9 @@ class Report:
     """How many workloads are in the totals and not shown."""
 
 
-async def make_report(order: Order, connection: Connection, clock: RealClock) -> Report:
+async def make_report(
+    order: ReportOptions, connection: Connection, clock: RealClock
+) -> ClusterReport:
     """What is requested beside what is recommended; a FailedError if there is nothing to see."""
     namespace = namespace_of(order.view, connection)
     async with joined(connection, clock) as client:
@@ -212,7 +214,7 @@ async def make_report(order: Order, connection: Connection, clock: RealClock) ->
         bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
     sized = [size_group(*conclusion, around) for conclusion in bystander.conclude()]
     totals = add_up(sized, visible.nodes)
-    return Report(sized, totals, order.source, (*visible.notes, *hidden, *notes))
+    return ClusterReport(sized, totals, order.source, (*visible.notes, *hidden, *notes))
 
 
 def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
@@ -223,7 +225,7 @@ def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
 
 
 async def _learn(
-    order: Order, sight: Sight, clock: RealClock, metrics: UsageSource
+    order: ReportOptions, sight: DryRunInputs, clock: RealClock, metrics: UsageSource
 ) -> tuple[Bystander, tuple[str, ...]]:
     settings = RecommenderSettings(history=order.history, recommendations=_ESTIMATES)
     if order.past is None:

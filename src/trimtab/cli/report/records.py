@@ -7,7 +7,7 @@ from typing import Final
 import yaml
 
 from trimtab.cli.output.amounts import write_quantities
-from trimtab.cli.report.observe import Report
+from trimtab.cli.report.observe import ClusterReport
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation
 from trimtab.core.model.resources import BOTH, Resource
@@ -35,17 +35,17 @@ _COLUMNS: Final = (
 )
 
 
-def format_json(report: Report) -> str:
+def format_json(report: ClusterReport) -> str:
     """One object with everything that is known."""
     return json.dumps(_to_record(report), indent=2) + "\n"
 
 
-def format_yaml(report: Report) -> str:
+def format_yaml(report: ClusterReport) -> str:
     """The same in YAML."""
     return yaml.safe_dump(_to_record(report), sort_keys=False)
 
 
-def csv_rows(report: Report) -> Iterator[list[object]]:
+def csv_rows(report: ClusterReport) -> Iterator[list[object]]:
     """The titles, then a row for each container and resource, in millicores and bytes."""
     yield [*_COLUMNS]
     for workload in report.workloads:
@@ -54,7 +54,7 @@ def csv_rows(report: Report) -> Iterator[list[object]]:
                 yield _csv_row(workload, container, resource)
 
 
-def _to_record(report: Report) -> dict[str, object]:
+def _to_record(report: ClusterReport) -> dict[str, object]:
     totals = report.totals
     return {
         "source": report.source,

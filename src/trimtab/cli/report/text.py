@@ -8,11 +8,16 @@ from typing import Final
 from trimtab.cli.flags.types import format_span
 from trimtab.cli.output.amounts import TITLES, in_large_units, show_amount, show_large
 from trimtab.cli.output.columns import disarm, lay_out
-from trimtab.cli.report.observe import Report
+from trimtab.cli.report.observe import ClusterReport
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.report.severity import Severity, letter
-from trimtab.core.report.sizes import ContainerSizing, Doubt, Totals, WorkloadSizing
+from trimtab.core.report.severity import SizeSeverity, letter
+from trimtab.core.report.sizes import (
+    ContainerSizing,
+    MissingRecommendation,
+    ReportTotals,
+    WorkloadSizing,
+)
 
 HEADER: Final = (
     "NAMESPACE",
@@ -43,13 +48,13 @@ _NAMES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
 _LEAST_SHOWN: Final = 0.005
 """Smaller changes, in cores or GiB, are shown as none."""
 _DOUBTS: Final = {
-    Doubt.NO_SAMPLES: "no usage is known",
-    Doubt.TOO_FEW_SAMPLES: "there are too few samples",
-    Doubt.SWITCHED_OFF: "the autoscaler's policy is Off",
+    MissingRecommendation.NO_SAMPLES: "no usage is known",
+    MissingRecommendation.TOO_FEW_SAMPLES: "there are too few samples",
+    MissingRecommendation.SWITCHED_OFF: "the autoscaler's policy is Off",
 }
 
 
-_IGNORANCE: Final = (Doubt.NO_SAMPLES, Doubt.TOO_FEW_SAMPLES)
+_IGNORANCE: Final = (MissingRecommendation.NO_SAMPLES, MissingRecommendation.TOO_FEW_SAMPLES)
 
 
 def list_rows(workloads: Sequence[WorkloadSizing], *, says_all: bool) -> Iterator[list[str]]:
@@ -108,7 +113,7 @@ def _show_history(container: ContainerSizing) -> str:
     return f"{span} ({100 * learned.confidence:.0f}%){published}"
 
 
-def summarize(report: Report) -> Iterator[str]:
+def summarize(report: ClusterReport) -> Iterator[str]:
     """What it comes to, in sentences."""
     totals = report.totals
     if is_ignorant(report):
@@ -129,7 +134,7 @@ def summarize(report: Report) -> Iterator[str]:
     yield from (f"Note: {note}." for note in report.notes)
 
 
-def is_ignorant(report: Report) -> bool:
+def is_ignorant(report: ClusterReport) -> bool:
     """Return True if there are workloads, and too little usage is known of every container."""
     containers = _containers(report)
     return any(one.doubt in _IGNORANCE for one in containers) and not any(
@@ -137,12 +142,12 @@ def is_ignorant(report: Report) -> bool:
     )
 
 
-def recommends(report: Report) -> bool:
+def recommends(report: ClusterReport) -> bool:
     """Return True if anything may be recommended, also for workloads that are not shown."""
     return report.hidden > 0 or any(one.recommended for one in _containers(report))
 
 
-def _containers(report: Report) -> list[ContainerSizing]:
+def _containers(report: ClusterReport) -> list[ContainerSizing]:
     return [one for workload in report.workloads for one in workload.containers]
 
 
@@ -168,7 +173,7 @@ def name_workload(workload: WorkloadSizing) -> str:
     return f"{_SHORT_KINDS.get(kind, kind.lower())}/{workload.workload.name}"
 
 
-def _sum_up(totals: Totals, resource: Resource) -> str:
+def _sum_up(totals: ReportTotals, resource: Resource) -> str:
     requested, wanted = totals.requested[resource], totals.wanted[resource]
     change = show_large(resource, abs(wanted - requested))
     verdict = f"{change} {'saved' if wanted < requested else 'more needed'}"
@@ -178,7 +183,7 @@ def _sum_up(totals: Totals, resource: Resource) -> str:
     )
 
 
-def _tell_binding(totals: Totals) -> Iterator[str]:
+def _tell_binding(totals: ReportTotals) -> Iterator[str]:
     before, after = totals.shares(totals.requested), totals.shares(totals.wanted)
     if not after:
         return
@@ -210,16 +215,21 @@ _NARROW: Final = ("WORKLOAD", "CONTAINER", "HISTORY", "", "REQUEST", "CHANGE", "
 _LONGEST: Final = 200
 """Of a line where there is no screen."""
 _COLOURS: Final = {
-    Severity.UNKNOWN: "2",
-    Severity.GOOD: "32",
-    Severity.OK: "32",
-    Severity.WARNING: "33",
-    Severity.CRITICAL: "31",
+    SizeSeverity.UNKNOWN: "2",
+    SizeSeverity.GOOD: "32",
+    SizeSeverity.OK: "32",
+    SizeSeverity.WARNING: "33",
+    SizeSeverity.CRITICAL: "31",
 }
 
 
 def format_table(
-    report: Report, *, is_wide: bool, with_namespace: bool, width: int | None, in_colour: bool
+    report: ClusterReport,
+    *,
+    is_wide: bool,
+    with_namespace: bool,
+    width: int | None,
+    in_colour: bool,
 ) -> str:
     """A table as kubectl writes them, and what it comes to."""
     chosen = HEADER if is_wide else _NARROW
@@ -236,7 +246,7 @@ def format_table(
     return "\n".join([*lines, "", *words]) + "\n"
 
 
-def format_markdown(report: Report) -> str:
+def format_markdown(report: ClusterReport) -> str:
     """A table of Markdown, and what it comes to."""
     rows = list(list_rows(report.workloads, says_all=True))
     ruler = ["---"] * len(HEADER)
@@ -244,10 +254,10 @@ def format_markdown(report: Report) -> str:
     return "\n".join([*lines, "", *(f"- {line}" for line in _words(report))]) + "\n"
 
 
-def _words(report: Report) -> list[str]:
+def _words(report: ClusterReport) -> list[str]:
     return [disarm(line) for line in summarize(report)]
 
 
 def _colour(line: str) -> str:
     word = line.rsplit(" ", 1)[-1]
-    return f"{line.removesuffix(word)}\x1b[{_COLOURS[Severity(word)]}m{word}\x1b[0m"
+    return f"{line.removesuffix(word)}\x1b[{_COLOURS[SizeSeverity(word)]}m{word}\x1b[0m"

@@ -38,7 +38,7 @@ async def connected(
 ) -> AsyncIterator[Client]:
     """A client of the cluster, which has answered it; a NoClusterError if there is none."""
     budget = RequestBudget(clock, rate=flags.kube_api_qps, burst=int(flags.kube_api_burst))
-    connection = find_way(flags.kubeconfig, clock, environment, context)
+    connection = choose_connection(flags.kubeconfig, clock, environment, context)
     async with Client(
         connection, clock=clock, random=SystemRandom(), budget=budget, tracer=tracer
     ) as client:
@@ -46,7 +46,7 @@ async def connected(
         yield client
 
 
-def find_way(
+def choose_connection(
     kubeconfig: str, clock: RealClock, environment: Mapping[str, str], context: str = ""
 ) -> Connection:
     """The way to the cluster that is named or known here; a NoClusterError if there is none."""

@@ -23,7 +23,7 @@ from trimtab.cli.errors import UsageError
 from trimtab.cli.flags import start
 from trimtab.cli.flags.common import CommonFlags, PageFlags
 from trimtab.cli.runtime import logs, process
-from trimtab.cli.runtime.cluster_connection import connected, election_settings, find_way
+from trimtab.cli.runtime.cluster_connection import choose_connection, connected, election_settings
 from trimtab.cli.runtime.health import (
     HALF_BLIND,
     Heartbeat,
@@ -51,7 +51,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Order(Generic[FlagsT, SettingsT]):
+class ParsedFlags(Generic[FlagsT, SettingsT]):
     """What a command line asks for, checked."""
 
     common: CommonFlags
@@ -69,11 +69,11 @@ class Order(Generic[FlagsT, SettingsT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class RunningComponent:
     """What a process runs, and what it asks to know how that goes."""
 
     cluster: LiveCluster
-    duty: process.Duty
+    duty: process.Runnable
     heartbeat: Heartbeat
     elector: Elector | None
     list_problems: Callable[[], Iterable[Exception]] = tuple
@@ -98,13 +98,13 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComponentSpec:
     """A component before there is a cluster to build it on."""
 
     name: str
     scope: Scope
     """What of the cluster it has to see."""
-    build: Callable[[LiveCluster, Client, RealClock], Component]
+    build: Callable[[LiveCluster, Client, RealClock], RunningComponent]
 
 
 def check(
@@ -112,7 +112,7 @@ def check(
     common: CommonFlags,
     flags: FlagsT,
     to_settings: Callable[[FeatureGates], SettingsT],
-) -> Order[FlagsT, SettingsT]:
+) -> ParsedFlags[FlagsT, SettingsT]:
     """What the flags ask for; a UsageError if that makes no sense."""
     known = start.list_flags(common, flags)
     unknown = start.list_unknown(unused, known, is_strict=common.line.strict_flags)
@@ -123,7 +123,7 @@ def check(
     parse_address(address)
     check_pages(common.pages)
     election = election_settings(common.election, lease)
-    return Order(common, flags, settings, address, election, [*unknown, *flaws])
+    return ParsedFlags(common, flags, settings, address, election, [*unknown, *flaws])
 
 
 def check_variables(common: CommonFlags, flags: object) -> list[str]:
@@ -143,8 +143,8 @@ def check_pages(flags: PageFlags) -> None:
 
 
 def run(
-    order: Order[FlagsT, SettingsT],
-    part: Part,
+    order: ParsedFlags[FlagsT, SettingsT],
+    part: ComponentSpec,
     advice: Iterable[str] = (),
 ) -> int:
     """The exit code, after the component has run until it was told to end."""
@@ -159,7 +159,7 @@ def run(
 async def serve(
     common: CommonFlags,
     address: str,
-    parts: Sequence[Part],
+    parts: Sequence[ComponentSpec],
     stop: asyncio.Event,
     *,
     context: str = "",
@@ -199,7 +199,7 @@ async def _shown(
     protection = None
     async with AsyncExitStack() as stack:
         if pages.metrics_secure:
-            way = find_way(common.cluster.kubeconfig, clock, os.environ, context)
+            way = choose_connection(common.cluster.kubeconfig, clock, os.environ, context)
             protection = await stack.enter_async_context(protecting(pages, way, clock))
         await stack.enter_async_context(serving(address, team.probes, team.pages, protection))
         if pages.health_address:
@@ -213,7 +213,7 @@ class Team:
 
     def __init__(
         self,
-        components: Mapping[str, Component],
+        components: Mapping[str, RunningComponent],
         list_flaws: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Take the components, and what lists the flaws that they have in common."""
@@ -233,7 +233,7 @@ class Team:
         broken: list[Exception] = []
         nobody_acts = asyncio.Event()
 
-        async def serve_one(name: str, component: Component) -> None:
+        async def serve_one(name: str, component: RunningComponent) -> None:
             until = nobody_acts if component.ends_last else stop
             with bound_contextvars(component=name):
                 try:

@@ -28,15 +28,15 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ObstacleReport:
     """What is said when there are obstacles, and when there are none any more."""
 
     begins: str
     ends: str
 
 
-NOT_READY: Final = News("not ready", "ready again")
-HALF_BLIND: Final = News("works without seeing everything", "sees everything again")
+NOT_READY: Final = ObstacleReport("not ready", "ready again")
+HALF_BLIND: Final = ObstacleReport("works without seeing everything", "sees everything again")
 """Of what is good to know and keeps nobody from work."""
 
 
@@ -114,7 +114,7 @@ async def wait_for_flaws(look: Callable[[], list[str]], clock: Clock) -> list[st
     return flaws
 
 
-class View(Protocol):
+class ReadinessView(Protocol):
     """What readiness looks at of a cluster."""
 
     def age(self) -> timedelta | None:
@@ -124,7 +124,7 @@ class View(Protocol):
         """What keeps us from seeing or acting now, by where."""
 
 
-def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
+def list_obstacles(view: ReadinessView, others: Iterable[Exception] = ()) -> list[str]:
     """Why a component cannot do its work now, one reason each; empty if it can.
 
     `others` are problems that the cluster does not know of: of an election, say. What passes by
@@ -148,7 +148,7 @@ def list_shortcomings(found: Mapping[str, Exception]) -> list[str]:
 
 
 async def watch_obstacles(
-    look: Callable[[], list[str]], clock: Clock, news: News = NOT_READY
+    look: Callable[[], list[str]], clock: Clock, news: ObstacleReport = NOT_READY
 ) -> NoReturn:
     """Log what keeps a component from its work whenever that is news, until cancelled.
 

@@ -10,7 +10,12 @@ from trimtab.cli.flags.recommender import PrometheusFlags, RecommenderFlags
 from trimtab.cluster.address import parse_address
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.usage.prometheus import Prometheus, SeriesNames
-from trimtab.cluster.usage.prometheus_client import Access, Exchange, QueryClient, QuerySettings
+from trimtab.cluster.usage.prometheus_client import (
+    Exchange,
+    PrometheusAccess,
+    QueryClient,
+    QuerySettings,
+)
 from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
 
 PROMETHEUS: Final = "prometheus"
@@ -22,7 +27,7 @@ class PastOrder:
     """Where history is to be had, checked."""
 
     queries: QuerySettings
-    access: Access
+    access: PrometheusAccess
     names: SeriesNames
 
     def source(self, clock: Clock, note: Callable[[Exchange], None]) -> Prometheus:
@@ -62,7 +67,7 @@ def _query_settings(flags: PrometheusFlags) -> QuerySettings:
     )
 
 
-def _access(flags: PrometheusFlags, environment: Mapping[str, str]) -> Access:
+def _access(flags: PrometheusFlags, environment: Mapping[str, str]) -> PrometheusAccess:
     """As in the original: a token, else the flags' user, else that of the environment."""
     token, file = flags.prometheus_bearer_token, flags.prometheus_bearer_token_file
     if token and file and flags.username:
@@ -74,7 +79,7 @@ def _access(flags: PrometheusFlags, environment: Mapping[str, str]) -> Access:
     if not username:
         username = environment.get("PROMETHEUS_USERNAME", "")
         password = environment.get("PROMETHEUS_PASSWORD", "")
-    return Access(token, file, username, password, is_insecure=flags.prometheus_insecure)
+    return PrometheusAccess(token, file, username, password, is_insecure=flags.prometheus_insecure)
 
 
 def _series_names(flags: PrometheusFlags) -> SeriesNames:

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
-from trimtab.admission.server.connections import Door, Handshakes
+from trimtab.admission.server.connections import ConnectionAcceptor, Handshakes
 from trimtab.admission.server.http import MAX_HEAD_BYTES, has_stray
 from trimtab.cli.errors import UsageError
 from trimtab.cli.runtime import workers
@@ -55,7 +55,7 @@ TLS_LIMITS: Final = VisitLimits(visitors=50)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PageRequest:
     """The head of a request."""
 
     method: str
@@ -66,7 +66,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageResponse:
     """What is sent to whoever asked."""
 
     status: HTTPStatus
@@ -86,14 +86,14 @@ class Answer:
         return head.encode("ascii")
 
 
-_MALFORMED: Final = Answer(
+_MALFORMED: Final = PageResponse(
     HTTPStatus.BAD_REQUEST, b"the head of the request holds a bare CR, a bare LF or NUL\n"
 )
-_TOO_LONG: Final = Answer(
+_TOO_LONG: Final = PageResponse(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the head of the request is above 16 KiB\n"
 )
 
-Answering: TypeAlias = Callable[[Request], Awaitable[Answer]]
+Answering: TypeAlias = Callable[[PageRequest], Awaitable[PageResponse]]
 """The answer to a request; it must not raise."""
 
 
@@ -154,7 +154,7 @@ class Visits:
     async def _attend(self, visitor: _Visitor) -> bool:
         """Answer one request; return True if another may follow."""
         head = await self._hear(visitor)
-        if isinstance(head, Answer):
+        if isinstance(head, PageResponse):
             await self._refuse(visitor, head)
             return False
         request = _parse_request(head)
@@ -169,7 +169,7 @@ class Visits:
                 await _part(visitor)
         return not request.is_last
 
-    async def _refuse(self, visitor: _Visitor, answer: Answer) -> None:
+    async def _refuse(self, visitor: _Visitor, answer: PageResponse) -> None:
         """Say why this is the end, and throw away what still comes until that was read.
 
         Ending the connection at once would reset it, and the other side might never see why.
@@ -183,7 +183,7 @@ class Visits:
             while await visitor.reader.read(MAX_HEAD_BYTES):
                 pass
 
-    async def _hear(self, visitor: _Visitor) -> bytes | Answer:
+    async def _hear(self, visitor: _Visitor) -> bytes | PageResponse:
         """Return the head of the next request, or the answer to one that nothing can follow."""
         # Who sends a thousand requests in a row is not the only one to be heard.
         await asyncio.sleep(0)
@@ -216,7 +216,7 @@ async def _listen(visitor: _Visitor) -> None:
     visitor.heard += piece
 
 
-def _take_head(heard: bytearray, scanned: int) -> bytes | Answer | None:
+def _take_head(heard: bytearray, scanned: int) -> bytes | PageResponse | None:
     """Take a head from what was heard, or the answer to what is none; None if more must come."""
     end = heard.find(_HEAD_END, scanned, MAX_HEAD_BYTES)
     if end < 0:
@@ -230,7 +230,7 @@ def _take_head(heard: bytearray, scanned: int) -> bytes | Answer | None:
     return head
 
 
-def _parse_request(head: bytes) -> Request:
+def _parse_request(head: bytes) -> PageRequest:
     line, _, rest = head.decode("latin-1").partition("\r\n")
     method, _, target = line.partition(" ")
     target, _, version = target.rpartition(" ")
@@ -240,7 +240,7 @@ def _parse_request(head: bytes) -> Request:
     has_body = "content-length" in headers or "transfer-encoding" in headers
     is_closing = "close" in headers.get("connection", "").lower()
     is_last = has_body or is_closing or version != "HTTP/1.1"
-    return Request(method, target, headers, is_last)
+    return PageRequest(method, target, headers, is_last)
 
 
 def _count_bytes(bodies: Iterable[bytes]) -> int:
@@ -362,7 +362,9 @@ async def _listening_with_tls(
 
     closing = asyncio.Event()
     # Handshakes that are not finished are bounded, too; a server of asyncio would bear any number.
-    door = Door(receive, context, Handshakes(_HANDSHAKES, _HANDSHAKE_SECONDS, lambda: None))
+    door = ConnectionAcceptor(
+        receive, context, Handshakes(_HANDSHAKES, _HANDSHAKE_SECONDS, lambda: None)
+    )
     opened = asyncio.create_task(door.open(workers.bind(host or "", port), closing))
     try:
         yield
@@ -372,7 +374,7 @@ async def _listening_with_tls(
         await visits.end()
 
 
-_Route: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
+_Route: TypeAlias = Callable[[Mapping[str, str]], Awaitable[PageResponse]]
 """The answer to a query."""
 
 
@@ -391,7 +393,7 @@ class _Desk:
         self._broken: set[str] = set()
         """Pages that could not be shown when they were last asked for."""
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: PageRequest) -> PageResponse:
         """What is said to whoever asks for that."""
         path = request.target.partition("?")[0]
         try:
@@ -401,17 +403,19 @@ class _Desk:
             if path not in self._broken:
                 _logger.exception("a page is broken", page=path)
             self._broken.add(path)
-            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"this page is broken: see the log\n")
+            return PageResponse(
+                HTTPStatus.INTERNAL_SERVER_ERROR, b"this page is broken: see the log\n"
+            )
         self._broken.discard(path)
         return answer
 
-    async def _find(self, request: Request) -> Answer:
+    async def _find(self, request: PageRequest) -> PageResponse:
         path, _, text = request.target.partition("?")
         route = self._routes.get(path)
         if route is None:
-            return Answer(HTTPStatus.NOT_FOUND, b"there is no such page\n")
+            return PageResponse(HTTPStatus.NOT_FOUND, b"there is no such page\n")
         if request.method not in {"GET", "HEAD"}:
-            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"pages can only be read\n")
+            return PageResponse(HTTPStatus.METHOD_NOT_ALLOWED, b"pages can only be read\n")
         if self._protection is not None and path in self._protected:
             decision = await self._protection.check(request.headers, path)
             if decision.access is not Access.GRANTED:
@@ -419,7 +423,7 @@ class _Desk:
         return await route(dict(parse_qsl(text, keep_blank_values=True)))
 
 
-def _refuse(decision: Decision, path: str) -> Answer:
+def _refuse(decision: Decision, path: str) -> PageResponse:
     match decision.access:
         case Access.UNKNOWN:
             status = HTTPStatus.UNAUTHORIZED
@@ -429,7 +433,7 @@ def _refuse(decision: Decision, path: str) -> Answer:
             status = HTTPStatus.SERVICE_UNAVAILABLE
         case _:
             assert_never(decision.access)
-    return Answer(status, f"{decision.explain(path)}\n".encode("utf-8", "replace"))
+    return PageResponse(status, f"{decision.explain(path)}\n".encode("utf-8", "replace"))
 
 
 def _probe_routes(probes: Probes) -> dict[str, _Route]:
@@ -471,9 +475,9 @@ class _Shower:
     def route(self, page: Page) -> _Route:
         """What shows that page."""
 
-        async def show(query: Mapping[str, str]) -> Answer:
+        async def show(query: Mapping[str, str]) -> PageResponse:
             async with self._turn, self._rest.taken():
-                return Answer(HTTPStatus.OK, page(query), "application/json")
+                return PageResponse(HTTPStatus.OK, page(query), "application/json")
 
         return show
 
@@ -488,7 +492,7 @@ class _Scrapes:
         """How many texts there have been."""
         self._text = b""
 
-    async def show(self, _: Mapping[str, str]) -> Answer:
+    async def show(self, _: Mapping[str, str]) -> PageResponse:
         """The metrics of a moment after this was asked for."""
         made_before = self._made
         async with self._turn:
@@ -496,7 +500,7 @@ class _Scrapes:
                 async with self._rest.taken():
                     self._text = format_metrics()
                 self._made += 1
-            return Answer(HTTPStatus.OK, self._text, CONTENT_TYPE_LATEST)
+            return PageResponse(HTTPStatus.OK, self._text, CONTENT_TYPE_LATEST)
 
 
 def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:
@@ -507,9 +511,9 @@ def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:
 
 
 def _probe(list_reasons: Callable[[], Sequence[str]]) -> _Route:
-    async def answer(_: Mapping[str, str]) -> Answer:
+    async def answer(_: Mapping[str, str]) -> PageResponse:
         reasons = list_reasons()
         status = HTTPStatus.INTERNAL_SERVER_ERROR if reasons else HTTPStatus.OK
-        return Answer(status, "\n".join(reasons or ("OK",)).encode())
+        return PageResponse(status, "\n".join(reasons or ("OK",)).encode())
 
     return answer

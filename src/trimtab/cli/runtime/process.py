@@ -51,7 +51,7 @@ async def _begin_nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class Runnable:
     """What a component does."""
 
     act: Callable[[], Coroutine[object, object, None]]
@@ -137,7 +137,9 @@ async def _heed_signals(
     await main(stop)
 
 
-async def serve(name: str, duty: Duty, stop: asyncio.Event, elector: Elector | None = None) -> None:
+async def serve(
+    name: str, duty: Runnable, stop: asyncio.Event, elector: Elector | None = None
+) -> None:
     """Do the duty until told to end: all the time, or whenever an election is won."""
     ended = asyncio.Event()
     leading = LEADING.labels(name)
@@ -164,7 +166,7 @@ async def serve(name: str, duty: Duty, stop: asyncio.Event, elector: Elector | N
         serving.cancel()
 
 
-async def _act_until(stop: asyncio.Event, duty: Duty) -> None:
+async def _act_until(stop: asyncio.Event, duty: Runnable) -> None:
     async with asyncio.TaskGroup() as group:
         acting = group.create_task(duty.act())
         await stop.wait()

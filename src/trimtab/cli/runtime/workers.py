@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.admission.reports import Tally
+from trimtab.admission.reports import AdmissionCounts
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cluster.errors import tell
 
@@ -28,7 +28,7 @@ _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH_BYTES: Final = 4
 _MAX_WORKERS: Final = 64
 
-_DECODER: Final = msgspec.msgpack.Decoder(Tally)
+_DECODER: Final = msgspec.msgpack.Decoder(AdmissionCounts)
 
 
 class WorkerError(Exception):
@@ -41,7 +41,7 @@ class Link:
 
     end: socket.socket
 
-    async def report(self, tally: Tally, interval: timedelta) -> None:
+    async def report(self, tally: AdmissionCounts, interval: timedelta) -> None:
         """Tell the counts again and again; return as soon as nobody listens any more."""
         reader, writer = await asyncio.open_connection(sock=self.end)
         with suppress(OSError):
@@ -60,11 +60,11 @@ class Link:
 class _Member:
     process: int
     end: socket.socket
-    tally: Tally = field(default_factory=Tally)
+    tally: AdmissionCounts = field(default_factory=AdmissionCounts)
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Crew:
+class WorkerProcesses:
     """The workers, as the first process sees them."""
 
     def __init__(self, members: Sequence[tuple[int, socket.socket]] = ()) -> None:
@@ -72,7 +72,7 @@ class Crew:
         self._is_ending = False
 
     @property
-    def tallies(self) -> Iterable[Tally]:
+    def tallies(self) -> Iterable[AdmissionCounts]:
         """What each worker has told last."""
         return [member.tally for member in self._members]
 
@@ -109,7 +109,7 @@ class Crew:
             writer.close()
 
 
-def hire(count: int) -> Crew | Link:
+def hire(count: int) -> WorkerProcesses | Link:
     """Fork so many workers: the first process gets a crew, and each worker its link."""
     members: list[tuple[int, socket.socket]] = []
     for _ in range(count):
@@ -123,7 +123,7 @@ def hire(count: int) -> Crew | Link:
             return Link(theirs)
         theirs.close()
         members.append((process, ours))
-    return Crew(members)
+    return WorkerProcesses(members)
 
 
 def count_workers(asked: int) -> int:

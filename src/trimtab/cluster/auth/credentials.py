@@ -68,7 +68,7 @@ class FixedCredentials:
         """Nothing: there is no other identity to be had."""
 
 
-class CertificateFiles:
+class ClientCertificateFiles:
     """A certificate in files that somebody else renews; they are read again when it is refused."""
 
     def __init__(self, read: Callable[[], Identity]) -> None:

@@ -15,7 +15,7 @@ from trimtab.cluster.address import parse_address
 from trimtab.cluster.auth import credentials as trust
 from trimtab.cluster.auth import exec_plugins, kubeconfig_files
 from trimtab.cluster.auth.credentials import (
-    CertificateFiles,
+    ClientCertificateFiles,
     Connection,
     Credentials,
     FixedCredentials,
@@ -26,7 +26,14 @@ from trimtab.cluster.auth.credentials import (
     with_token,
 )
 from trimtab.cluster.auth.exec_plugins import ExecPlugin, PluginCall
-from trimtab.cluster.auth.kubeconfig_files import Cluster, Context, Kubeconfig, Placed, Plugin, User
+from trimtab.cluster.auth.kubeconfig_files import (
+    ClusterEntry,
+    ContextEntry,
+    Kubeconfig,
+    Placed,
+    Plugin,
+    User,
+)
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
 
@@ -69,7 +76,7 @@ def _choose(
     clock: Clock,
     *,
     allow_insecure: bool,
-) -> "tuple[Placed[Context], _Parts]":
+) -> "tuple[Placed[ContextEntry], _Parts]":
     chosen = _find(files, files.contexts, "contexts", name)
     cluster_name = chosen.entry.cluster or ""
     cluster = _find(files, files.clusters, "clusters", cluster_name)
@@ -96,7 +103,7 @@ def _find(
 class _Parts:
     """What a connection is put together from."""
 
-    cluster: Placed[Cluster]
+    cluster: Placed[ClusterEntry]
     user: Placed[User]
     environment: Mapping[str, str]
     clock: Clock
@@ -137,7 +144,7 @@ class _Parts:
         if user.auth_provider is not None and not user.token:
             raise self.user.error("auth-provider", "no longer part of Kubernetes; use `exec`")
         if user.client_certificate and not user.client_certificate_data:
-            return CertificateFiles(self._whole_identity)
+            return ClientCertificateFiles(self._whole_identity)
         return FixedCredentials(self._whole_identity())
 
     def _identity(self) -> Identity:
@@ -178,7 +185,7 @@ class _Parts:
         return trust.trust_authority(authority, str(cluster.file), f"{cluster.field}.{name}")
 
 
-def _address(cluster: Placed[Cluster], field: str, text: str) -> str:
+def _address(cluster: Placed[ClusterEntry], field: str, text: str) -> str:
     """The address without a slash at its end."""
     try:
         parse_address(text)
@@ -218,7 +225,10 @@ def _impersonation(user: Placed[User]) -> tuple[tuple[str, str], ...]:
 
 
 def _plugin_call(
-    user: Placed[User], plugin: Plugin, cluster: Placed[Cluster], environment: Mapping[str, str]
+    user: Placed[User],
+    plugin: Plugin,
+    cluster: Placed[ClusterEntry],
+    environment: Mapping[str, str],
 ) -> PluginCall:
     if plugin.api_version not in exec_plugins.VERSIONS:
         known = " or ".join(exec_plugins.VERSIONS)
@@ -237,7 +247,7 @@ def _plugin_call(
     )
 
 
-def _cluster_info(cluster: Placed[Cluster]) -> dict[str, object]:
+def _cluster_info(cluster: Placed[ClusterEntry]) -> dict[str, object]:
     entry = cluster.entry
     data, path = entry.certificate_authority_data, entry.certificate_authority
     authority = _pem(cluster, "certificate-authority", data, path)

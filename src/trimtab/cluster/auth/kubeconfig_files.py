@@ -34,7 +34,7 @@ class _Kebab(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", gc=False
     """A part of a kubeconfig, whose fields are named like `current-context`."""
 
 
-class Cluster(_Kebab, frozen=True, kw_only=True):
+class ClusterEntry(_Kebab, frozen=True, kw_only=True):
     """Where an API server is and whom to trust there."""
 
     server: str | None = None
@@ -82,7 +82,7 @@ class User(_Kebab, frozen=True, kw_only=True):
     impersonated_groups: tuple[str, ...] | None = msgspec.field(default=None, name="as-groups")
 
 
-class Context(_Kebab, frozen=True, kw_only=True):
+class ContextEntry(_Kebab, frozen=True, kw_only=True):
     """A cluster and a user."""
 
     cluster: str | None = None
@@ -92,7 +92,7 @@ class Context(_Kebab, frozen=True, kw_only=True):
 
 class _NamedCluster(_Kebab, frozen=True, kw_only=True):
     name: str
-    cluster: Cluster | None = None
+    cluster: ClusterEntry | None = None
 
 
 class _NamedUser(_Kebab, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class _NamedUser(_Kebab, frozen=True, kw_only=True):
 
 class _NamedContext(_Kebab, frozen=True, kw_only=True):
     name: str
-    context: Context | None = None
+    context: ContextEntry | None = None
 
 
 class _File(_Kebab, frozen=True, kw_only=True):
@@ -135,9 +135,9 @@ class Kubeconfig:
 
     files: tuple[Path, ...]
     current_context: str = ""
-    clusters: Mapping[str, Placed[Cluster]] = field(default_factory=dict)
+    clusters: Mapping[str, Placed[ClusterEntry]] = field(default_factory=dict)
     users: Mapping[str, Placed[User]] = field(default_factory=dict)
-    contexts: Mapping[str, Placed[Context]] = field(default_factory=dict)
+    contexts: Mapping[str, Placed[ContextEntry]] = field(default_factory=dict)
 
 
 def read_files(paths: Sequence[Path]) -> Kubeconfig:
@@ -194,9 +194,9 @@ def _plain(problem: str) -> str:
 
 
 def _merge(merged: Kubeconfig, path: Path, file: _File) -> Kubeconfig:
-    clusters = {each.name: each.cluster or Cluster() for each in file.clusters or ()}
+    clusters = {each.name: each.cluster or ClusterEntry() for each in file.clusters or ()}
     users = {each.name: each.user or User() for each in file.users or ()}
-    contexts = {each.name: each.context or Context() for each in file.contexts or ()}
+    contexts = {each.name: each.context or ContextEntry() for each in file.contexts or ()}
     return Kubeconfig(
         files=merged.files,
         current_context=merged.current_context or file.current_context or "",

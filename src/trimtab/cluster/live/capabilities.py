@@ -14,7 +14,7 @@ _ANSWER_LIFE: Final = timedelta(minutes=10)
 _FAILURE_LIFE: Final = timedelta(seconds=30)
 
 
-class Server(Protocol):
+class DiscoveryReader(Protocol):
     """The one way to read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
@@ -24,7 +24,7 @@ class Server(Protocol):
 class Abilities:
     """Asks now and then; until there is an answer, the server is taken for a current one."""
 
-    def __init__(self, server: Server, clock: Clock) -> None:
+    def __init__(self, server: DiscoveryReader, clock: Clock) -> None:
         self._server = server
         self._clock = clock
         self._can_resize = True

@@ -29,7 +29,7 @@ from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store, SummedStor
 from trimtab.cluster.watch.interning import decode_thrifty_pod, decode_thrifty_workload
 from trimtab.cluster.watch.optional_watches import Fed, PermittedFeed
 from trimtab.cluster.watch.poll import Poll
-from trimtab.cluster.watch.reflector import Feed, Kind
+from trimtab.cluster.watch.reflector import Feed, WatchedKind
 from trimtab.cluster.watch.store import Reader, Writer, open_store
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.hpa import Horizontal
@@ -157,7 +157,7 @@ class _Watches:
         if is_wanted:
             path = paths.collection(*place, self._namespace)
             self.feeds.append(
-                self._feed(Kind(path, decode, parameters or {}, has_bookmarks), writer)
+                self._feed(WatchedKind(path, decode, parameters or {}, has_bookmarks), writer)
             )
             self.views.append(reader)
         return reader
@@ -183,7 +183,7 @@ class _Watches:
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
-            feed = self._feed(Kind(paths.collection(*place, namespace), decode), writer)
+            feed = self._feed(WatchedKind(paths.collection(*place, namespace), decode), writer)
             group = place[0].rpartition("/")[0]
             self.side_feeds.append(
                 PermittedFeed(
@@ -220,11 +220,11 @@ class _Watches:
     def _feed_namespaces(self, writer: Writer[Namespace]) -> Fed:
         path = paths.collection("v1", "namespaces")
         if not self._namespace:
-            return self._feed(Kind(path, decode_namespace), writer)
+            return self._feed(WatchedKind(path, decode_namespace), writer)
         only = paths.item(path, self._namespace)
         return Poll(self._client, only, decode_namespace, writer, clock=self._clock)
 
-    def _feed(self, kind: Kind[RecordT], writer: Writer[RecordT]) -> Feed[RecordT]:
+    def _feed(self, kind: WatchedKind[RecordT], writer: Writer[RecordT]) -> Feed[RecordT]:
         return Feed(self._client, kind, writer, clock=self._clock, random=self._random)
 
 

@@ -161,7 +161,7 @@ def _renewed(settings: ElectionSettings, seen: Lease | None, wall_time: datetime
     return replace(lease, duration=settings.lease_duration, renewed_at=wall_time)
 
 
-class Leases(Protocol):
+class ElectionLeases(Protocol):
     """The part of the cluster that an election needs."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
@@ -176,7 +176,7 @@ class Elector:
 
     def __init__(
         self,
-        leases: Leases,
+        leases: ElectionLeases,
         settings: ElectionSettings,
         *,
         clock: Clock,

@@ -10,7 +10,7 @@ There is one walk, and it never waits: `peek`. `topmost` makes the lookups that 
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from trimtab.cluster.live.scales import Missing, Remembered, Unknown
+from trimtab.cluster.live.scales import CachedScale, Missing, Unknown
 from trimtab.core.model.pods import OwnerReference, Pod, PodHead, WorkloadName
 from trimtab.core.model.workloads import MAX_LEVELS, Lookup, PeekedOwner, PeekedWorkload, Workload
 
@@ -27,7 +27,7 @@ class Workloads(Protocol):
 class Scalables(Protocol):
     """Workloads of any other kind."""
 
-    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
         """The last answer, however old, without asking; None if there is none."""
 
     async def workload(
@@ -126,7 +126,7 @@ class WatchedOwners:
 
 
 def _end_at(
-    seen: Remembered, topmost: WorkloadName | None, due: tuple[Lookup, ...], name: WorkloadName
+    seen: CachedScale, topmost: WorkloadName | None, due: tuple[Lookup, ...], name: WorkloadName
 ) -> PeekedOwner:
     """The end of the walk at an owner that is no workload that we know."""
     # An answer that may have been given before the owner was made is asked for again.

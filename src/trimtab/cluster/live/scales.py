@@ -52,7 +52,7 @@ _MAX_KIND: Final = 63
 _MAX_API_VERSION: Final = _MAX_NAME + 1 + _MAX_KIND
 
 
-class Server(Protocol):
+class ScaleReader(Protocol):
     """The one way to read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
@@ -79,7 +79,7 @@ Answer: TypeAlias = Workload | Unknown | Missing
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedScale:
     """The last answer about a workload."""
 
     answer: Answer
@@ -149,7 +149,7 @@ def _is_unused(kept: _Kept[ValueT], now: datetime) -> bool:
 class Scales:
     """Asks for scales, and remembers the answers."""
 
-    def __init__(self, server: Server, *, clock: Clock, random: Random) -> None:
+    def __init__(self, server: ScaleReader, *, clock: Clock, random: Random) -> None:
         self._server = server
         self._clock = clock
         self._random = random
@@ -164,14 +164,14 @@ class Scales:
         """Which rights were missing last time, by the kind that was asked for."""
         return self._rights.refusals()
 
-    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
         """The last answer, however old, without asking; None if there is none.
 
         An answer that contradicts the uid of an owner reference is due, unless it was asked for
         because of that reference: whatever the reference names was created before.
         """
         if not _is_possible(name, api_version, uid):
-            return Remembered(Missing.SCALE, is_fresh=True)
+            return CachedScale(Missing.SCALE, is_fresh=True)
         key = _key(name, api_version)
         kept = self._workloads.find(key)
         if kept is None:
@@ -184,7 +184,7 @@ class Scales:
         if _contradicts(answer, uid):
             is_confirmed = kept.confirmed_for == uid and now < kept.kept_at + ABSENT_LIFE
             is_fresh = is_fresh and is_confirmed
-        return Remembered(answer, is_fresh, is_settling)
+        return CachedScale(answer, is_fresh, is_settling)
 
     async def workload(
         self, name: WorkloadName, api_version: str, uid: str = ""

@@ -14,7 +14,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Final, Protocol, TypeAlias
 
-from trimtab.api.usage.external_metrics import PodGroup, Reading, decode_external_metrics
+from trimtab.api.usage.external_metrics import ExternalReading, PodGroup, decode_external_metrics
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, UnreachableError
@@ -40,7 +40,7 @@ _POD: Final = "pod"
 _Row: TypeAlias = tuple[str, str, str, float, int, int, bool, bool]
 
 
-class Server(Protocol):
+class MetricReader(Protocol):
     """The one way to read that is needed here."""
 
     async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
@@ -91,7 +91,7 @@ class _Harvest:
 class ExternalMetricsApi:
     """The external metrics API (`external.metrics.k8s.io`) as a source of samples."""
 
-    server: Server
+    server: MetricReader
     metrics: Mapping[Resource, str]
     """The name of the metric that is the usage of a resource."""
     container_label: str
@@ -150,7 +150,7 @@ class ExternalMetricsApi:
             harvest.rows += _rows(about, readings, self.container_label, only=pod)
 
     async def _ask_together(self, question: _Question, harvest: _Harvest) -> None:
-        readings: Sequence[Reading] = ()
+        readings: Sequence[ExternalReading] = ()
         failure = None
         try:
             readings = await self._read(question, harvest)
@@ -175,7 +175,7 @@ class ExternalMetricsApi:
         except ClusterError:
             return False
 
-    async def _read(self, question: _Question, harvest: _Harvest) -> Sequence[Reading]:
+    async def _read(self, question: _Question, harvest: _Harvest) -> Sequence[ExternalReading]:
         path = paths.collection(_VERSION, question.metric, question.group.namespace)
         data = await self.server.fetch(path, {"labelSelector": question.selector})
         listing = decode_external_metrics(question.resource, data)
@@ -185,7 +185,7 @@ class ExternalMetricsApi:
 
 
 def _rows(
-    question: _Question, readings: Sequence[Reading], container_label: str, only: str = ""
+    question: _Question, readings: Sequence[ExternalReading], container_label: str, only: str = ""
 ) -> Iterator[_Row]:
     """The readings of pods that were asked for; of one pod alone all are its own."""
     pods = frozenset(question.group.pods)

@@ -8,7 +8,7 @@ from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.http import paths
 
 
-class Server(Protocol):
+class UsageReader(Protocol):
     """The one way to read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
@@ -19,7 +19,7 @@ class Server(Protocol):
 class MetricsApi:
     """The metrics API (`metrics.k8s.io`) as a source of samples."""
 
-    server: Server
+    server: UsageReader
     namespace: str = ""
     """Empty for all namespaces."""
     unreadable: tuple[Unreadable, ...] = ()

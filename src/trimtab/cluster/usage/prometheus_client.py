@@ -64,7 +64,7 @@ class QuerySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class PrometheusAccess:
     """Who we are to Prometheus; of several ways the first that is given counts."""
 
     token: str = ""
@@ -103,7 +103,7 @@ class QueryClient:
     def __init__(
         self,
         settings: QuerySettings,
-        access: Access,
+        access: PrometheusAccess,
         *,
         clock: Clock,
         note: Callable[[Exchange], None] = lambda _: None,

@@ -21,7 +21,7 @@ that are made with us, may not be known yet, and who acts meanwhile sees less th
 _REVIEWS: Final = collection("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 
 
-class Server(Protocol):
+class AccessReviewer(Protocol):
     """The one way to ask that is needed here."""
 
     async def post(self, path: str, body: bytes) -> bytes:
@@ -46,7 +46,7 @@ class PermittedFeed:
 
     def __init__(
         self,
-        server: Server,
+        server: AccessReviewer,
         feed: Fed,
         resource: str,
         *,

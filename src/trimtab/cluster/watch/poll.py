@@ -19,7 +19,7 @@ RecordT = TypeVar("RecordT")
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
-class Server(Protocol):
+class PolledReader(Protocol):
     """The one way to read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
@@ -31,7 +31,7 @@ class Poll(Generic[RecordT]):
 
     def __init__(
         self,
-        server: Server,
+        server: PolledReader,
         path: str,
         decode: Callable[[bytes], RecordT],
         writer: Writer[RecordT],

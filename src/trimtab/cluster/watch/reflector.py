@@ -14,7 +14,7 @@ from typing import Final, Generic, NoReturn, Protocol, TypeVar, assert_never
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import decode_list
-from trimtab.api.wire.watch_events import Refused, decode_entry, decode_event
+from trimtab.api.wire.watch_events import WatchRefused, decode_entry, decode_event
 from trimtab.cluster import errors
 from trimtab.cluster.errors import ClusterError, GoneError, TooLargeError, TooManyRequestsError
 from trimtab.cluster.ports import Clock
@@ -41,7 +41,7 @@ _DOUBLINGS: Final = 6
 _SMALLER: Final = 8
 
 
-class Server(Protocol):
+class ListWatcher(Protocol):
     """The two ways to read that feeding needs."""
 
     async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
@@ -52,7 +52,7 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[RecordT]):
+class WatchedKind(Generic[RecordT]):
     """Which objects to watch, and how to read them."""
 
     path: str
@@ -68,8 +68,8 @@ class Feed(Generic[RecordT]):
 
     def __init__(
         self,
-        server: Server,
-        kind: Kind[RecordT],
+        server: ListWatcher,
+        kind: WatchedKind[RecordT],
         writer: Writer[RecordT],
         *,
         clock: Clock,
@@ -151,7 +151,7 @@ class Feed(Generic[RecordT]):
             told = opened
             async for line in lines:
                 event = decode_event(line, self._kind.decode)
-                if isinstance(event, Refused):
+                if isinstance(event, WatchRefused):
                     raise errors.refusal(f"watch {self._kind.path}", event.status)
                 told, change = state_machine.take_event(told, event)
                 self._state = told

@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, assert_never
 
 from trimtab.api.wire import watch_events
 from trimtab.api.wire.lists import Listing, Unreadable
-from trimtab.api.wire.watch_events import Entry, ObjectName, Told
+from trimtab.api.wire.watch_events import ObjectName, StoredObject, Told
 
 RecordT = TypeVar("RecordT")
 
@@ -30,7 +30,7 @@ class Empty:
 class Gathering(Generic[RecordT]):
     """Some pages of a list have come, and there are more."""
 
-    pages: tuple[Listing[Entry[RecordT]], ...]
+    pages: tuple[Listing[StoredObject[RecordT]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ State: TypeAlias = Empty | Gathering[RecordT] | Listed | Watching
 class Replace(Generic[RecordT]):
     """These are all objects, those of other names are gone."""
 
-    entries: tuple[Entry[RecordT], ...]
+    entries: tuple[StoredObject[RecordT], ...]
     unreadable: tuple[Unreadable, ...]
 
 
@@ -62,7 +62,7 @@ class Replace(Generic[RecordT]):
 class Put(Generic[RecordT]):
     """This is how one object looks now."""
 
-    entry: Entry[RecordT]
+    entry: StoredObject[RecordT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def continue_token(state: Empty | Gathering[RecordT]) -> str:
 
 
 def take_page(
-    state: Empty | Gathering[RecordT], page: Listing[Entry[RecordT]]
+    state: Empty | Gathering[RecordT], page: Listing[StoredObject[RecordT]]
 ) -> tuple[State[RecordT], Change[RecordT]]:
     """After a page of the list has come."""
     pages = (*state.pages, page) if isinstance(state, Gathering) else (page,)

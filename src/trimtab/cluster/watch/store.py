@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeVar
 from weakref import ReferenceType, ref
 
 from trimtab.api.wire.lists import Unreadable
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.ports import Clock
 from trimtab.core.model.resources import Resources
 
@@ -47,7 +47,7 @@ class Changes(AsyncIterator[RecordT]):
             await self._filled.wait()
         return self._waiting.pop(next(iter(self._waiting)))
 
-    def add(self, entry: Entry[RecordT]) -> None:
+    def add(self, entry: StoredObject[RecordT]) -> None:
         """Let the object come, in the place of what it looked like before."""
         self._waiting[entry.name] = entry.record
         if len(self._waiting) > CHANGES_KEPT:
@@ -163,7 +163,7 @@ class _Contents(Generic[RecordT]):
             for name, record in siblings.items():
                 index.put(ObjectName(namespace, name), None, record)
 
-    def tell(self, entry: Entry[RecordT]) -> None:
+    def tell(self, entry: StoredObject[RecordT]) -> None:
         # A copy: one may leave while another is told.
         for reference in tuple(self.readers):
             if (reader := reference()) is not None:
@@ -246,7 +246,7 @@ class Writer(Generic[RecordT]):
         self._contents = contents
 
     def replace(
-        self, entries: Iterable[Entry[RecordT]], unreadable: Iterable[Unreadable] = ()
+        self, entries: Iterable[StoredObject[RecordT]], unreadable: Iterable[Unreadable] = ()
     ) -> None:
         """Hold exactly these objects, and tell which of them are new or different."""
         contents = self._contents
@@ -265,7 +265,7 @@ class Writer(Generic[RecordT]):
         for entry in different:
             contents.tell(entry)
 
-    def put(self, entry: Entry[RecordT]) -> None:
+    def put(self, entry: StoredObject[RecordT]) -> None:
         """Hold this object in the place of what it was before."""
         contents = self._contents
         contents.confirm()

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from trimtab.core.changes.change import Change
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.pods import Pod, Wanted
+from trimtab.core.model.pods import Pod, TargetResources
 from trimtab.core.model.resources import Resources
 
 
@@ -28,7 +28,7 @@ class Evict:
     autoscaler: AutoscalerName
     change: Change
     quick_oom: bool = False
-    wanted: Wanted = field(default_factory=dict)
+    wanted: TargetResources = field(default_factory=dict)
     """What its successor should have."""
     place: Place | None = field(default=None, compare=False)
     """The room that the plan sets aside for its successor; None if it looks for none."""
@@ -40,7 +40,7 @@ class Resize:
 
     pod: Pod
     autoscaler: AutoscalerName
-    wanted: Wanted
+    wanted: TargetResources
     change: Change
     quick_oom: bool = False
 
@@ -71,7 +71,7 @@ class Unboost:
     """None if no autoscaler governs the pod any more."""
     containers: tuple[str, ...]
     """The containers whose boost is over."""
-    wanted: Wanted
+    wanted: TargetResources
     """The CPU to ask for; nothing once the kubelet reports it, and then the marks are removed."""
     cause: EndOfBoost = field(default=EndOfBoost.OVER, compare=False)
     note: str = field(default="", compare=False)
@@ -98,7 +98,7 @@ class Hold:
     """What it would change, as far as that was looked at."""
     withheld: Act | None = None
     """What would be done but for the reason, where that was decided."""
-    wanted: Wanted | None = field(default=None, compare=False)
+    wanted: TargetResources | None = field(default=None, compare=False)
     """What its containers should have, of a pod that is held although it wants a change."""
     until: datetime | None = field(default=None, compare=False)
     """When another look is worth it although nothing happens, where that is known."""
@@ -109,7 +109,7 @@ class Hold:
 Outcome: TypeAlias = Act | Hold
 
 
-def wanted_in_the_end(outcome: Outcome) -> Wanted | None:
+def wanted_in_the_end(outcome: Outcome) -> TargetResources | None:
     """What the pod's containers should have, by whichever act; None if that was not looked at."""
     if isinstance(outcome, Hold) and outcome.wanted is None and outcome.withheld is not None:
         return outcome.withheld.wanted

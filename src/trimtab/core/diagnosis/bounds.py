@@ -14,7 +14,7 @@ from trimtab.core.model.pods import Allocation, PodPhase
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation.conditions import ConditionReason
-from trimtab.core.sizing.quotas import Claim, Quota, growth
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, growth
 
 _LIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
 
@@ -145,7 +145,7 @@ def _check_quotas(one: Governed, quotas: Sequence[Quota]) -> Iterator[Finding]:
     wanted = {
         told.container_name: Allocation(told.target) for told in one.autoscaler.recommendation or ()
     }
-    needed: Counter[Claim] = Counter()
+    needed: Counter[QuotaClaim] = Counter()
     for pod in one.pods:
         if pod.phase in _LIVE:
             needed.update(growth(pod, wanted))

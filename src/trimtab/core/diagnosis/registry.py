@@ -51,7 +51,7 @@ from trimtab.core.model.hpa import Horizontal
 
 
 class Topic(StrEnum):
-    """A group of facts that is fetched together; the value is its field in `Facts`."""
+    """A group of facts that is fetched together; the value is its field in `ClusterFacts`."""
 
     SERVER = "server"
     CLOCK = "clock"
@@ -73,7 +73,7 @@ _NOT_ASKED: Final = Unseen("nobody asked for it")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClusterFacts:
     """All that was fetched; what nobody asked for was not."""
 
     server: ServerFacts | Unseen = _NOT_ASKED
@@ -93,11 +93,11 @@ class Facts:
     bounds: Bounds | Unseen = _NOT_ASKED
 
 
-_Find: TypeAlias = Callable[[Facts], Iterable[Finding]]
+_Find: TypeAlias = Callable[[ClusterFacts], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """One thing that can be asked of a cluster."""
 
     name: str
@@ -109,14 +109,14 @@ class Check:
     find: _Find
 
 
-def _server(facts: Facts) -> Iterator[Finding]:
+def _server(facts: ClusterFacts) -> Iterator[Finding]:
     known = facts.autoscalers
     governed = () if isinstance(known, Unseen) else known.governed
     names = [one.place for one in governed if one.autoscaler.mode in _IN_PLACE]
     yield from seen(facts.server, lambda server: check_server(server, names))
 
 
-def _certificate(facts: Facts) -> Iterator[Finding]:
+def _certificate(facts: ClusterFacts) -> Iterator[Finding]:
     if facts.certificate is None:
         yield unknown(Unseen("no webhook is registered, so there is no certificate to look at"))
     else:
@@ -124,105 +124,105 @@ def _certificate(facts: Facts) -> Iterator[Finding]:
 
 
 CHECKS: Final = (
-    Check(
+    DoctorCheck(
         "server",
         "Does the API server answer, and can it resize pods in place?",
         "the API server answers",
         frozenset({Topic.SERVER, Topic.AUTOSCALERS}),
         _server,
     ),
-    Check(
+    DoctorCheck(
         "clock",
         "Do the clocks of this machine and of the API server agree?",
         "the clocks of this machine and of the API server agree",
         frozenset({Topic.CLOCK}),
         lambda facts: seen(facts.clock, check_clock),
     ),
-    Check(
+    DoctorCheck(
         "rights",
         "May you look at everything; may the components do their work (--as-components)?",
         "no right is missing",
         frozenset({Topic.RIGHTS}),
         lambda facts: seen(facts.rights, check_rights),
     ),
-    Check(
+    DoctorCheck(
         "crds",
         "Are the CustomResourceDefinitions there, served, and do they know every field?",
         "both CustomResourceDefinitions are there and know every field",
         frozenset({Topic.DEFINITIONS}),
         lambda facts: seen(facts.definitions, check_definitions),
     ),
-    Check(
+    DoctorCheck(
         "components",
         "Do our components run, and run well?",
         "all components run",
         frozenset({Topic.INSTALLED}),
         lambda facts: seen(facts.installed, check_components),
     ),
-    Check(
+    DoctorCheck(
         "leases",
         "Who leads, and does the admission controller say that new pods get their size?",
         "all leases are held and renewed",
         frozenset({Topic.LEASES}),
         lambda facts: seen(facts.leases, check_leases),
     ),
-    Check(
+    DoctorCheck(
         "other-installation",
         "Does another vertical autoscaler work beside ours?",
         "no other vertical autoscaler runs here",
         frozenset({Topic.INSTALLED, Topic.LEASES}),
         lambda facts: check_other_installations(facts.installed, facts.leases),
     ),
-    Check(
+    DoctorCheck(
         "webhook",
         "Is the webhook registered, and does a pod that is tried get our patch?",
         "the webhook is registered",
         frozenset({Topic.WEBHOOK}),
         lambda facts: seen(facts.webhook, check_webhook),
     ),
-    Check(
+    DoctorCheck(
         "certificate",
         "Does the API server believe the webhook's certificate, and for how long?",
         "the certificate is believed",
         frozenset({Topic.CERTIFICATE}),
         _certificate,
     ),
-    Check(
+    DoctorCheck(
         "other-webhooks",
         "Does any other webhook change pods after ours?",
         "no other webhook changes pods after ours",
         frozenset({Topic.WEBHOOK}),
         lambda facts: seen(facts.webhook, check_other_webhooks),
     ),
-    Check(
+    DoctorCheck(
         "metrics",
         "Does the metrics API tell of all running pods, and of now?",
         "the metrics API tells of all running pods",
         frozenset({Topic.USAGE}),
         lambda facts: seen(facts.usage, check_usage),
     ),
-    Check(
+    DoctorCheck(
         "history",
         "Does Prometheus have the series and labels that history needs (--prometheus-address)?",
         "Prometheus has what history needs",
         frozenset({Topic.HISTORY}),
         lambda facts: seen(facts.history, check_history),
     ),
-    Check(
+    DoctorCheck(
         "conflicts",
         "Do two autoscalers match the same pods?",
         "no two autoscalers match the same pod",
         frozenset({Topic.AUTOSCALERS}),
         lambda facts: seen(facts.autoscalers, check_conflicts),
     ),
-    Check(
+    DoctorCheck(
         "targets",
         "Does each autoscaler have a target, and pods?",
         "every autoscaler has a target with pods",
         frozenset({Topic.AUTOSCALERS}),
         lambda facts: seen(facts.autoscalers, check_targets),
     ),
-    Check(
+    DoctorCheck(
         "hpa",
         "Does a HorizontalPodAutoscaler scale the same workload on the same resource?",
         "no HorizontalPodAutoscaler scales on what an autoscaler changes",
@@ -233,7 +233,7 @@ CHECKS: Final = (
             lambda known, others: check_horizontal(known.governed, others),
         ),
     ),
-    Check(
+    DoctorCheck(
         "limits",
         "Do limit ranges and quotas let recommendations become true?",
         "no limit range and no quota is in the way",
@@ -244,7 +244,7 @@ CHECKS: Final = (
             lambda known, bounds: check_bounds(known.governed, bounds),
         ),
     ),
-    Check(
+    DoctorCheck(
         "recommendations",
         "Does each autoscaler have a recommendation, and if not, why?",
         "every autoscaler has a recommendation",
@@ -255,6 +255,6 @@ CHECKS: Final = (
 """In the order in which one would look: from the ground up."""
 
 
-def diagnose(checks: Iterable[Check], facts: Facts) -> list[Diagnosis]:
+def diagnose(checks: Iterable[DoctorCheck], facts: ClusterFacts) -> list[Diagnosis]:
     """What each check found."""
     return [conclude(check.name, check.find(facts), check.well) for check in checks]

@@ -29,7 +29,7 @@ from trimtab.core.updates.successors import from_template, template_of
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class NextPod:
     """What a new pod would be given."""
 
     autoscaler: AutoscalerName | None
@@ -50,7 +50,7 @@ def size_newcomer(
     room: BoostRoom,
     gates: FeatureGates,
     sizes: Mapping[str, Allocation] | None = None,
-) -> Newcomer:
+) -> NextPod:
     """Return what a new pod of the same owner would be given now.
 
     `sizes` are the resources in the template of the owner by container; None if not known.
@@ -59,7 +59,7 @@ def size_newcomer(
     matching = match_autoscalers(index, observed.workload, pod.labels)
     found = governing(matching, acts_on_new_pods)
     own = {each.name: each.spec for each in pod.containers}
-    unchanged = Newcomer(None, own, {}, is_from_template=sizes is not None)
+    unchanged = NextPod(None, own, {}, is_from_template=sizes is not None)
     if found is None or not acts_on_new_pods(found.autoscaler):
         return unchanged
     autoscaler = found.autoscaler
@@ -67,7 +67,7 @@ def size_newcomer(
         sizing = size_pod(pod, autoscaler, gates=gates, room=room)
     except BoostError:
         return replace(unchanged, is_boost_invalid=True)
-    return Newcomer(
+    return NextPod(
         autoscaler.identity,
         {each.name: _sized(each, sizing.patch) for each in pod.containers},
         sizing.notes,

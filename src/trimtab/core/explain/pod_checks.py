@@ -14,7 +14,7 @@ from typing import Final
 from trimtab.core.changes import change as urgency
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.explain.update_checks import KIND_OF, Check, CheckKind, Verdict
+from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict, PodCheck
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.guards.disruption_budgets import ReplicaGroup
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
@@ -27,13 +27,13 @@ from trimtab.core.sizing import node_use
 from trimtab.core.sizing.node_use import Shortage
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates import plan, resize_or_evict
-from trimtab.core.updates.candidate_cache import KnownPods, spans_of
+from trimtab.core.updates.candidate_cache import CandidateCache, spans_of
 from trimtab.core.updates.candidates import (
     CHECKS,
     EVICTING_MODES,
     Candidate,
-    Context,
-    Facts,
+    CheckInputs,
+    PlanContext,
     PlanSettings,
     candidate_of,
     facts_about,
@@ -82,7 +82,7 @@ class PodExplanation:
     autoscaler: Autoscaler | None
     """None of a boosted pod that nobody governs any more."""
     outcome: Outcome
-    checks: tuple[Check, ...]
+    checks: tuple[PodCheck, ...]
     way: Action | None = None
     """How it would be changed if all checks passed; None where none is open."""
     change: Change = field(default_factory=Change)
@@ -108,7 +108,7 @@ class PodExplanation:
 class PlanView:
     """A plan, and all that it was made from."""
 
-    context: Context
+    context: PlanContext
     index: AutoscalerIndex
     outcomes: Mapping[str, Outcome]
     """By the uid of the pod."""
@@ -129,7 +129,7 @@ def view_plan(
     unknown: frozenset[CheckKind] = frozenset(),
 ) -> PlanView:
     """A view of the outcomes that were planned, or of a plan that is made now."""
-    live = KnownPods().meet(snapshot)
+    live = CandidateCache().meet(snapshot)
     groups = disruption_budgets.count_owned(
         live.owned, snapshot.configured_replicas, snapshot.settling
     )
@@ -139,7 +139,7 @@ def view_plan(
         if (act := act_of(each)) is not None:
             acts[disruption_budgets.owner_of(each.pod)].append(act)
     return PlanView(
-        Context(snapshot, settings, groups, now),
+        PlanContext(snapshot, settings, groups, now),
         index_by_workload(snapshot.autoscalers, selectors_enabled=settings.gates.pod_selector),
         {each.pod.uid: each for each in planned},
         acts,
@@ -169,7 +169,7 @@ def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
     if outcome is None:
         return None
     case = _Case(observed, governor_of(view.index, observed.workload, observed.pod.labels), outcome)
-    hearing = _hear(case, view.context, view)
+    hearing = _run_checks(case, view.context, view)
     explanation = PodExplanation(
         observed.pod,
         observed.workload,
@@ -212,12 +212,12 @@ class _Case:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hearing:
+class _CheckResults:
     """What was found at one moment."""
 
     reasons: Sequence[HoldReason] = ()
     asked: frozenset[CheckKind] = frozenset({CheckKind.BOOST, CheckKind.PAUSE})
-    facts: Facts | None = None
+    facts: CheckInputs | None = None
     way: Action | None = None
 
     def reason_for(self, kind: CheckKind) -> HoldReason | None:
@@ -225,7 +225,7 @@ class _Hearing:
         return next((reason for reason in self.reasons if KIND_OF[reason] is kind), None)
 
 
-def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> PodExplanation:
+def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView) -> PodExplanation:
     judgement = facts.judgement
     lacking: Mapping[Resource, Shortage] = {}
     if judgement.distrust is None:
@@ -245,20 +245,20 @@ def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> Po
     )
 
 
-def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
+def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResults:
     """All reasons to hold a pod, whatever the plan says."""
     autoscaler, pod = case.autoscaler, case.observed.pod
     paused = plan.is_held_back(pod, autoscaler, context)
     held_back = [HoldReason.PAUSED] if paused else []
     if autoscaler is None or case.is_about_boost:
-        return _Hearing(held_back)
+        return _CheckResults(held_back)
     judgement = context.judge(pod, autoscaler)
     facts = facts_about(pod, autoscaler, case.observed.workload, judgement, context)
     idle = reason_to_idle(autoscaler, context.settings.gates)
     if idle is None and shrinks_to_take_back(facts, context):
         # Nothing else is asked about a pod that is only given back what it has.
         asked = frozenset({CheckKind.BOOST, CheckKind.MODE, CheckKind.RESIZE, CheckKind.PAUSE})
-        return _Hearing(held_back, asked, facts, Action.RESIZE)
+        return _CheckResults(held_back, asked, facts, Action.RESIZE)
     asked = frozenset(CheckKind) - _OF_EVICTIONS - _OF_ACTS
     found = [idle, judgement.distrust, *(check(facts, context) for check in CHECKS)]
     if judgement.distrust is not None:
@@ -276,11 +276,11 @@ def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
         found += objections
         asked |= _asked_of_act(way, candidate)
     reasons = [each for each in (*found, *held_back) if each is not None]
-    return _Hearing(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
+    return _CheckResults(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
 
 
 def _hear_of_act(
-    case: _Case, candidate: Candidate, context: Context, view: PlanView
+    case: _Case, candidate: Candidate, context: PlanContext, view: PlanView
 ) -> tuple[Action | None, list[HoldReason | None]]:
     """Return the action that would change the pod, and the budgets or nodes that prevent it."""
     if not candidate.wanted and candidate.autoscaler.mode not in EVICTING_MODES:
@@ -325,7 +325,7 @@ def _asked_of_act(way: Action | None, candidate: Candidate) -> frozenset[CheckKi
             return _OF_ACTS
 
 
-def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> bool:
+def _lacks_budget(candidate: Candidate, context: PlanContext, spent: plan.Spent) -> bool:
     claimed = spent.grown[candidate.pod.node_name]
     group = context.group_of(candidate.pod)
     if group is None or group.configured is None:
@@ -370,7 +370,7 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
     return spent
 
 
-def _checks(case: _Case, hearing: _Hearing, view: PlanView) -> Iterator[Check]:
+def _checks(case: _Case, hearing: _CheckResults, view: PlanView) -> Iterator[PodCheck]:
     outcome = case.outcome
     told = outcome.reason if isinstance(outcome, Hold) else None
     decisive = None if told is None else KIND_OF[told]
@@ -379,13 +379,15 @@ def _checks(case: _Case, hearing: _Hearing, view: PlanView) -> Iterator[Check]:
         if kind is decisive:
             until = _until(case, kind, view) if reason is not None else None
             until = until or (outcome.until if isinstance(outcome, Hold) else None)
-            yield Check(kind, Verdict.BLOCKED, told, until, is_decisive=True)
+            yield PodCheck(kind, CheckVerdict.BLOCKED, told, until, is_decisive=True)
         elif reason is not None:
-            yield Check(kind, Verdict.BLOCKED, reason, _until(case, kind, view))
+            yield PodCheck(kind, CheckVerdict.BLOCKED, reason, _until(case, kind, view))
         elif kind not in hearing.asked or (kind is CheckKind.BOOST and not _has_boost(case)):
-            yield Check(kind, Verdict.NOT_ASKED)
+            yield PodCheck(kind, CheckVerdict.NOT_ASKED)
         else:
-            yield Check(kind, Verdict.UNKNOWN if kind in view.unknown else Verdict.CLEAR)
+            yield PodCheck(
+                kind, CheckVerdict.UNKNOWN if kind in view.unknown else CheckVerdict.CLEAR
+            )
 
 
 def _has_boost(case: _Case) -> bool:
@@ -397,12 +399,12 @@ def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
     """The first moment at which a question is answered well, if time alone can do that."""
     for moment in _moments(case, view.context):
         later = replace(view.context, now=moment)
-        if _hear(case, later, view).reason_for(kind) is None:
+        if _run_checks(case, later, view).reason_for(kind) is None:
             return moment
     return None
 
 
-def _moments(case: _Case, context: Context) -> list[datetime]:
+def _moments(case: _Case, context: PlanContext) -> list[datetime]:
     """All moments to come at which an answer may change although nothing happens."""
     pod, autoscaler = case.observed.pod, case.autoscaler
     if autoscaler is None:
@@ -419,7 +421,7 @@ def _moments(case: _Case, context: Context) -> list[datetime]:
     return sorted(each for each in moments if each is not None and each > context.now)
 
 
-def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta]]:
+def _spans(facts: CheckInputs, context: PlanContext) -> Iterator[tuple[datetime, timedelta]]:
     settings, memory = context.settings, facts.memory
     yield from spans_of(facts.pod, facts.autoscaler, memory, settings)
     if (since := memory.resize.resize_since) is not None:
@@ -439,7 +441,7 @@ def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta
         yield from ((since, least) for since in context.ready_ordinals_of(owner).values())
 
 
-def _ends_of_retries(facts: Facts, context: Context) -> Iterator[datetime | None]:
+def _ends_of_retries(facts: CheckInputs, context: PlanContext) -> Iterator[datetime | None]:
     yield facts.memory.eviction.not_before
     stop = context.snapshot.brake.find_stop(facts.workload, facts.pod.namespace)
     yield from () if stop is None else (stop.probe_at, stop.rescue_at)

@@ -18,8 +18,14 @@ from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendati
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.recommendation import estimators
-from trimtab.core.recommendation.groups import Layout, lay_out, make_block
-from trimtab.core.recommendation.steps import History, StepKind, Working, merge_history, work_out
+from trimtab.core.recommendation.groups import GroupColumns, lay_out, make_block
+from trimtab.core.recommendation.steps import (
+    EstimateSteps,
+    History,
+    StepKind,
+    estimate_steps,
+    merge_history,
+)
 from trimtab.core.usage.aggregates import from_seconds
 from trimtab.core.usage.cluster_usage import Usage
 
@@ -41,7 +47,7 @@ _COLUMNS: Final = {
 }
 
 
-class Absence(StrEnum):
+class MissingNumber(StrEnum):
     """Why there is no number; the value names it to users."""
 
     NOT_CONTROLLED = "NotControlled"
@@ -51,7 +57,7 @@ class Absence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExplainedStep:
     """One step of the working of a number."""
 
     kind: StepKind
@@ -61,7 +67,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class ExplainedBucket:
     """A bucket of a histogram, in whole amounts."""
 
     index: int
@@ -76,10 +82,10 @@ class NumberWorking:
     number: Number
     percentile: float
     """Which part of the history lies below the end of the bucket."""
-    bucket: Bucket | None
+    bucket: ExplainedBucket | None
     """None of a history of OOM kills alone."""
     confidence_factor: float
-    steps: tuple[Step, ...]
+    steps: tuple[ExplainedStep, ...]
 
     @property
     def amount(self) -> int:
@@ -94,7 +100,7 @@ class ResourceWorking:
     resource: Resource
     numbers: tuple[NumberWorking, ...] = ()
     uncapped: int | None = None
-    absence: Absence | None = None
+    absence: MissingNumber | None = None
     confidence: float = 0.0
     floor: int = 0
     """The container's part of the pod's minimum, as far as its policy does not allow less."""
@@ -127,7 +133,7 @@ class ContainerWorking:
     def recommendation(self) -> ContainerRecommendation | None:
         """What all of it comes to; None if nothing is known of what should be said."""
         known = [each for each in self.resources if each.absence is None]
-        if not known and any(each.absence is Absence.NO_SAMPLES for each in self.resources):
+        if not known and any(each.absence is MissingNumber.NO_SAMPLES for each in self.resources):
             return None
         target, lower, upper = (
             {each.resource: each.amounts()[number] for each in known} for number in Number
@@ -145,7 +151,7 @@ def explain_containers(
     if not block.container_names:
         return ()
     layout = lay_out({name: block})
-    workings = work_out(usage.aggregates, layout, settings)
+    workings = estimate_steps(usage.aggregates, layout, settings)
     view = _View(layout, settings, workings, merge_history(usage.aggregates, layout))
     return tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
 
@@ -169,9 +175,9 @@ def with_kept(
 class _View:
     """What all groups of one autoscaler are explained from."""
 
-    layout: Layout
+    layout: GroupColumns
     settings: RecommendationSettings
-    workings: Sequence[Working]
+    workings: Sequence[EstimateSteps]
     history: History
 
 
@@ -193,15 +199,15 @@ def _explain(view: _View, row: int, name: str) -> ContainerWorking:
 
 
 def _explain_resource(
-    view: _View, row: int, resource: Resource, working: Working, *, lacks_all: bool
+    view: _View, row: int, resource: Resource, working: EstimateSteps, *, lacks_all: bool
 ) -> ResourceWorking:
     group, column = view.layout.groups[row], BOTH.index(resource)
     is_controlled = bool(group["controlled"][column])
     # As it is published: of a container of which nothing at all is known there is nothing to say.
     if lacks_all or (is_controlled and bool(working.lacking[row])):
-        return ResourceWorking(resource, absence=Absence.NO_SAMPLES)
+        return ResourceWorking(resource, absence=MissingNumber.NO_SAMPLES)
     if not is_controlled:
-        return ResourceWorking(resource, absence=Absence.NOT_CONTROLLED)
+        return ResourceWorking(resource, absence=MissingNumber.NOT_CONTROLLED)
     least, most = int(group["min"][column]), int(group["max"][column])
     percentiles = view.settings.of(resource).percentiles
     return ResourceWorking(
@@ -220,14 +226,14 @@ def _explain_resource(
 
 
 def _explain_number(
-    working: Working, row: int, resource: Resource, number: Number, percentile: float
+    working: EstimateSteps, row: int, resource: Resource, number: Number, percentile: float
 ) -> NumberWorking:
     column = _COLUMNS[number]
-    steps: list[Step] = []
+    steps: list[ExplainedStep] = []
     before = None
     for kind, amounts in working.steps.items():
         after = int(amounts[row, column])
-        steps.append(Step(kind, before, after))
+        steps.append(ExplainedStep(kind, before, after))
         before = after
     factors = estimators.confidence_factors(working.confidences[[row]])
     return NumberWorking(
@@ -239,13 +245,13 @@ def _explain_number(
     )
 
 
-def _bucket(resource: Resource, index: int) -> Bucket | None:
+def _bucket(resource: Resource, index: int) -> ExplainedBucket | None:
     scheme: BucketScheme = _SCHEMES[resource]
     if index >= scheme.count:
         return None
     edges = estimators.to_amounts(resource, np.array([scheme.starts[index], scheme.ends[index]]))
     start, end = truncate(edges).astype(np.int64).tolist()
-    return Bucket(index, start, end)
+    return ExplainedBucket(index, start, end)
 
 
 def _kept(working: ContainerWorking, said: ContainerRecommendation) -> ContainerWorking:
@@ -268,6 +274,8 @@ def _kept_resource(
 ) -> ResourceWorking:
     def kept(each: NumberWorking) -> NumberWorking:
         after = amounts[each.number].get(working.resource, each.amount)
-        return replace(each, steps=(*each.steps, Step(StepKind.RELEARNING, each.amount, after)))
+        return replace(
+            each, steps=(*each.steps, ExplainedStep(StepKind.RELEARNING, each.amount, after))
+        )
 
     return replace(working, numbers=tuple(map(kept, working.numbers)))

@@ -100,7 +100,7 @@ REMEMBERED: Final = frozenset(
 """What only an updater can answer, which remembers what it did."""
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """What the answer means for the pod; the value names it to users."""
 
     CLEAR = "pass"
@@ -112,11 +112,11 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PodCheck:
     """One question about one pod, and its answer."""
 
     kind: CheckKind
-    verdict: Verdict
+    verdict: CheckVerdict
     reason: HoldReason | None = None
     until: datetime | None = None
     """When it passes if nothing changes but the time; None if that will not help."""

@@ -24,7 +24,7 @@ from trimtab.core.model.pods import (
     UPDATES,
     Container,
     Pod,
-    Wanted,
+    TargetResources,
     WorkloadName,
 )
 from trimtab.core.model.resources import Resource, Resources
@@ -189,7 +189,7 @@ def is_admitted(pod: Pod) -> bool:
 
 
 def _changes(act: Evict | Resize) -> Iterator[tuple[str, Resources, Resources]]:
-    wanted: Wanted = act.wanted
+    wanted: TargetResources = act.wanted
     for container in act.pod.containers:
         requests = _requests(container, of_successor=isinstance(act, Evict))
         asked = (wanted[container.name].requests or NO_AMOUNTS) if container.name in wanted else {}

@@ -85,7 +85,7 @@ class ReplicaGroup:
         return spare == 0 and disrupted == 0 and count == self.configured
 
 
-class Standing(Enum):
+class GroupPermission(Enum):
     """What a replica group permits under one autoscaler."""
 
     OPEN = auto()
@@ -143,7 +143,7 @@ def standing(
     settings: DisruptionSettings,
     *,
     can_resize: bool,
-) -> Standing | HoldReason:
+) -> GroupPermission | HoldReason:
     """Return what the group permits under the autoscaler, or why its pods stay untouched.
 
     A resize that restarts nothing needs no other replica, so a small group stays open for those
@@ -156,9 +156,9 @@ def standing(
     own_minimum = autoscaler.min_replicas
     required = settings.min_replicas if own_minimum is None else own_minimum
     if group.live >= required:
-        return Standing.OPEN
+        return GroupPermission.OPEN
     resizes = can_resize and autoscaler.mode in _RESIZING_MODES
-    return Standing.RESIZE_ONLY if resizes else HoldReason.BELOW_MIN_REPLICAS
+    return GroupPermission.RESIZE_ONLY if resizes else HoldReason.BELOW_MIN_REPLICAS
 
 
 def _wanted(owner: WorkloadName, configured: int | None, live: int) -> int | None:

@@ -53,7 +53,7 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class ClusterDoubt:
     """Evidence about the whole cluster that outlasts single lacks."""
 
     since: datetime | None = None
@@ -62,7 +62,7 @@ class Doubt:
     """When a pod was last created while several namespaces lacked successors."""
 
 
-NO_DOUBT: Final = Doubt()
+NO_DOUBT: Final = ClusterDoubt()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +182,8 @@ def newest_successor(
 
 
 def renew_doubt(
-    before: Doubt, lacking: Mapping[WorkloadName, Lack], created: Mapping[str, datetime]
-) -> Doubt:
+    before: ClusterDoubt, lacking: Mapping[WorkloadName, Lack], created: Mapping[str, datetime]
+) -> ClusterDoubt:
     """Return the evidence about the cluster, given by namespace when a pod was last created.
 
     Owners that are scaled down and up again end their lacks, but not the doubt. Only a pod does.
@@ -198,14 +198,14 @@ def renew_doubt(
     if since is None or _is_after(last, since):
         votes = _list_votes(lacking, created, refuted_at)
         since = min(votes) if len(votes) >= _SEVERAL else None
-    return Doubt(since, refuted_at)
+    return ClusterDoubt(since, refuted_at)
 
 
 def find_brake(
     lacking: Mapping[WorkloadName, Lack],
     created: Mapping[str, datetime],
     evicted: Mapping[str, datetime],
-    before: Doubt = NO_DOUBT,
+    before: ClusterDoubt = NO_DOUBT,
 ) -> Brake:
     """Return where evictions stop, given by namespace the last new pod and the last eviction.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trimtab.core.histogram import window_storage
 from trimtab.core.histogram.buckets import Buckets, Floats, Ints
 from trimtab.core.histogram.row_table import list_distinct
-from trimtab.core.histogram.window_storage import Arena, Spans, Windows, grown
+from trimtab.core.histogram.window_storage import Arena, Spans, WindowCopies, grown
 
 # Below every total.
 _UNKNOWN: Final = -1.0
@@ -158,7 +158,7 @@ class Weights:
             self.lowest[windows.rows] = lowest.min(axis=0)
             self.highest[windows.rows] = np.where(occupied, buckets, np.uint8(0)).max(axis=0)
 
-    def _outside(self, windows: Windows) -> NDArray[np.bool_]:
+    def _outside(self, windows: WindowCopies) -> NDArray[np.bool_]:
         """Which slots of windows do not belong to the spans of their rows."""
         lowest, highest = self.lowest[windows.rows], self.highest[windows.rows]
         return np.asarray((windows.buckets < lowest) | (windows.buckets > highest))
@@ -186,7 +186,7 @@ class Weights:
             self._reached[:, windows.rows] = slots + windows.bases
             self._limits[windows.rows] = limits
 
-    def _spans(self, windows: Windows) -> Spans:
+    def _spans(self, windows: WindowCopies) -> Spans:
         first = self.lowest[windows.rows] - windows.bases
         last = self.highest[windows.rows] - windows.bases
         return Spans(windows.weights, self.totals[windows.rows], first, last)

@@ -28,7 +28,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class WindowCopies:
     """Copies of some windows of equal width: lines are slots, columns are rows."""
 
     which: Ints
@@ -97,7 +97,7 @@ class Arena:
         # Below the window the difference wraps around to more than any width.
         return np.asarray(buckets - self._base.take(rows) >= self._width.take(rows))
 
-    def windows(self, rows: Ints) -> Iterator[Windows]:
+    def windows(self, rows: Ints) -> Iterator[WindowCopies]:
         """Copies of the windows of rows, some at a time; rows without a window are left out."""
         widths = self._width.take(rows)
         for width in _occurring(widths):
@@ -106,7 +106,7 @@ class Arena:
             for first in range(0, len(all_of_width), step):
                 yield self._copy(rows, all_of_width[first : first + step], width)
 
-    def readable(self, rows: Ints) -> Iterator[Windows]:
+    def readable(self, rows: Ints) -> Iterator[WindowCopies]:
         """The same for reading only: a few windows come all at once, widened with zeros."""
         widths = self._width.take(rows)
         widest = int(widths.max(initial=0))
@@ -116,14 +116,14 @@ class Arena:
             slots = _slots_of(self._start.take(rows), widest)
             weights = self._slots.take(slots, mode="clip")
             weights *= np.arange(widest)[:, np.newaxis] < widths
-            yield Windows(np.arange(len(rows)), rows, self._base.take(rows), weights)
+            yield WindowCopies(np.arange(len(rows)), rows, self._base.take(rows), weights)
 
-    def _copy(self, rows: Ints, which: Ints, width: int) -> Windows:
+    def _copy(self, rows: Ints, which: Ints, width: int) -> WindowCopies:
         here = rows[which]
         weights = self._slots.take(_slots_of(self._start[here], width))
-        return Windows(which, here, self._base[here], weights)
+        return WindowCopies(which, here, self._base[here], weights)
 
-    def replace(self, windows: Windows, weights: Floats) -> None:
+    def replace(self, windows: WindowCopies, weights: Floats) -> None:
         """Put other weights into windows."""
         self._slots[_slots_of(self._start[windows.rows], len(weights))] = weights
 

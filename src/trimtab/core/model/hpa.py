@@ -68,7 +68,7 @@ class Horizontal:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class HpaClaim:
     """One resource of an autoscaler's containers that a horizontal autoscaler scales on."""
 
     horizontal: str
@@ -116,7 +116,7 @@ def find_claims(
     autoscaler: Autoscaler,
     recommendation: Sequence[ContainerRecommendation],
     horizontals: Iterable[Horizontal],
-) -> tuple[Claim, ...]:
+) -> tuple[HpaClaim, ...]:
     """What of the recommendation belongs to horizontal autoscalers of the same workload.
 
     An autoscaler that only recommends is in nobody's way.
@@ -129,16 +129,16 @@ def find_claims(
 
 def _claims_of(
     horizontal: Horizontal, recommendation: Sequence[ContainerRecommendation]
-) -> Iterator[Claim]:
+) -> Iterator[HpaClaim]:
     claims = horizontal.claims
     for resource in BOTH:
         known = [each.container_name for each in recommendation if resource in each.target]
         if not known:
             continue
         if Held(resource) in claims:
-            yield Claim(horizontal.name, resource)
+            yield HpaClaim(horizontal.name, resource)
         elif only := tuple(name for name in known if Held(resource, name) in claims):
-            yield Claim(horizontal.name, resource, only)
+            yield HpaClaim(horizontal.name, resource, only)
 
 
 @dataclass(frozen=True, slots=True)

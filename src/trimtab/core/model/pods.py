@@ -246,7 +246,7 @@ def without_status(pod: Pod) -> Pod:
     )
 
 
-Wanted: TypeAlias = Mapping[str, Allocation]
+TargetResources: TypeAlias = Mapping[str, Allocation]
 """By container the requests and limits to set; what is not named stays."""
 
 

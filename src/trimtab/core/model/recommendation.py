@@ -81,7 +81,7 @@ class RecommendationSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
+class PublishedRecommendation:
     """What an autoscaler's status says, and what it cannot say yet."""
 
     containers: tuple[ContainerRecommendation, ...] = ()

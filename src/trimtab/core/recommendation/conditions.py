@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
-from trimtab.core.model.hpa import Claim
+from trimtab.core.model.hpa import HpaClaim
 from trimtab.core.model.matching import Conflict
-from trimtab.core.model.recommendation import Recommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 
 _TRUE: Final = "True"
 _FALSE: Final = "False"
@@ -68,10 +68,10 @@ class Unsupported:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ConditionInputs:
     """What is known of an autoscaler at the end of a tick."""
 
-    recommendation: Recommendation
+    recommendation: PublishedRecommendation
     matches_pods: bool
     unsupported: Unsupported | None = None
     conflicts: Sequence[Conflict] = ()
@@ -82,14 +82,14 @@ class Findings:
     """Why history could not be read, if that was tried."""
     stale_containers: Sequence[str] = ()
     """Running containers of which no sample came for too long."""
-    claims: Sequence[Claim] = ()
+    claims: Sequence[HpaClaim] = ()
     """What horizontal autoscalers scale on."""
     holds_claimed: bool = True
     """Whether that is applied no longer."""
 
 
 def renew_conditions(
-    autoscaler: Autoscaler, findings: Findings, now: datetime
+    autoscaler: Autoscaler, findings: ConditionInputs, now: datetime
 ) -> tuple[Condition, ...]:
     """All conditions of the autoscaler, sorted by type; times change only with the status."""
     before = {condition.type: condition for condition in autoscaler.conditions}
@@ -101,7 +101,7 @@ def renew_conditions(
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
 
 
-def _found(autoscaler: Autoscaler, findings: Findings) -> Iterator[Condition]:
+def _found(autoscaler: Autoscaler, findings: ConditionInputs) -> Iterator[Condition]:
     yield _recommendation_provided(findings)
     if not findings.matches_pods:
         yield _condition(
@@ -130,7 +130,7 @@ def _found(autoscaler: Autoscaler, findings: Findings) -> Iterator[Condition]:
         yield _fetching_history(findings.history_problem)
 
 
-def _horizontally_scaled(claims: Sequence[Claim], *, is_held: bool) -> Condition:
+def _horizontally_scaled(claims: Sequence[HpaClaim], *, is_held: bool) -> Condition:
     kind = ConditionType.HORIZONTALLY_SCALED
     found = "; ".join(map(_format_claim, claims))
     if is_held:
@@ -140,7 +140,7 @@ def _horizontally_scaled(claims: Sequence[Claim], *, is_held: bool) -> Condition
     return _condition(kind, ConditionReason.RESOURCE_CONTESTED, message=text)
 
 
-def _format_claim(claim: Claim) -> str:
+def _format_claim(claim: HpaClaim) -> str:
     of = f" of {', '.join(claim.containers)}" if claim.containers else ""
     return f"The HorizontalPodAutoscaler {claim.horizontal} scales on {claim.resource}{of}"
 
@@ -154,7 +154,7 @@ def _fetching_history(problem: str) -> Condition:
     return _condition(kind, ConditionReason.HISTORY_UNAVAILABLE, message=text)
 
 
-def _recommendation_provided(findings: Findings) -> Condition:
+def _recommendation_provided(findings: ConditionInputs) -> Condition:
     kind = ConditionType.RECOMMENDATION_PROVIDED
     recommendation = findings.recommendation
     if recommendation.containers:

@@ -17,7 +17,7 @@ from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for, scales
 from trimtab.core.model.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
 from trimtab.core.model.resources import BOTH
-from trimtab.core.usage.selector_index import Learner
+from trimtab.core.usage.selector_index import AutoscalerAggregates
 
 _GROUP: Final = np.dtype(
     [
@@ -34,7 +34,7 @@ _NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AutoscalerGroups:
     """The groups of one autoscaler, sorted by name, without containers that are off or gone."""
 
     uid: str
@@ -46,7 +46,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GroupColumns:
     """Many groups behind each other."""
 
     groups: NDArray[np.void] = field(default_factory=lambda: _NO_GROUPS)
@@ -65,12 +65,14 @@ class Layout:
         """Where the aggregates of each group start."""
         return np.cumsum(self.sizes) - self.sizes
 
-    def only(self, chosen: Booleans) -> "Layout":
+    def only(self, chosen: Booleans) -> "GroupColumns":
         """Some of the groups."""
-        return Layout(self.groups[chosen], self.aggregates[np.repeat(chosen, self.sizes)])
+        return GroupColumns(self.groups[chosen], self.aggregates[np.repeat(chosen, self.sizes)])
 
 
-def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings) -> Block:
+def make_block(
+    learner: AutoscalerAggregates, feeders: Ints, settings: RecommendationSettings
+) -> AutoscalerGroups:
     """The block of one autoscaler, given how many containers feed each aggregate.
 
     Containers that no pod has are left out, as long as there are pods at all: a workload without
@@ -87,12 +89,12 @@ def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings
     for group, name in zip(groups, names, strict=True):
         _write_policy(group, learner.autoscaler, name, settings)
     aggregates = np.array([row for some in rows for row in some], dtype=np.int64)
-    return Block(learner.autoscaler.uid, tuple(names), groups, aggregates)
+    return AutoscalerGroups(learner.autoscaler.uid, tuple(names), groups, aggregates)
 
 
-def lay_out(blocks: Mapping[AutoscalerName, Block]) -> Layout:
+def lay_out(blocks: Mapping[AutoscalerName, AutoscalerGroups]) -> GroupColumns:
     """All blocks behind each other."""
-    return Layout(
+    return GroupColumns(
         np.concatenate([_NO_GROUPS, *(block.groups for block in blocks.values())]),
         np.concatenate([_NO_ROWS, *(block.aggregates for block in blocks.values())]),
     )

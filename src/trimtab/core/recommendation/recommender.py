@@ -13,17 +13,17 @@ import numpy as np
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
-from trimtab.core.model.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.model.recommendation import PublishedRecommendation, RecommendationSettings
 from trimtab.core.model.resources import BOTH
 from trimtab.core.recommendation import estimators
-from trimtab.core.recommendation.groups import Block, Layout, lay_out, make_block
+from trimtab.core.recommendation.groups import AutoscalerGroups, GroupColumns, lay_out, make_block
 from trimtab.core.recommendation.status_changes import (
     PublishingSettings,
     RequestSpans,
     far_moves,
     passing_moves,
 )
-from trimtab.core.recommendation.steps import work_out
+from trimtab.core.recommendation.steps import estimate_steps
 from trimtab.core.usage.aggregates import Aggregates
 from trimtab.core.usage.cluster_usage import Usage
 
@@ -43,13 +43,13 @@ class UncappedTargets:
 
     owners: Sequence[AutoscalerName]
     """Whose group it is."""
-    layout: Layout
+    layout: GroupColumns
     amounts: Ints
     """One column for each resource; negative where there is no target."""
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class PublishedAmounts:
     """What is to be published of all groups, as columns."""
 
     owners: Sequence[AutoscalerName]
@@ -64,8 +64,8 @@ class Publications:
     def __init__(self, usage: Usage, settings: RecommendationSettings) -> None:
         self._usage = usage
         self._settings = settings
-        self._blocks: dict[AutoscalerName, Block] = {}
-        self._layout = Layout()
+        self._blocks: dict[AutoscalerName, AutoscalerGroups] = {}
+        self._layout = GroupColumns()
         self._places: dict[AutoscalerName, slice] = {}
         self._owners: list[AutoscalerName] = []
         self._numbers = _blank_numbers(0)
@@ -80,7 +80,7 @@ class Publications:
 
     def refresh(
         self, settings: PublishingSettings | None = None
-    ) -> dict[AutoscalerName, Recommendation]:
+    ) -> dict[AutoscalerName, PublishedRecommendation]:
         """The recommendations that changed since they were last told, new autoscalers' included.
 
         A bound that moved in no way that matters by the settings is none of them; without settings
@@ -120,20 +120,20 @@ class Publications:
         self._numbers = numbers
         return altered
 
-    def amounts(self) -> Amounts:
+    def amounts(self) -> PublishedAmounts:
         """All numbers as of the last time they were estimated."""
-        return Amounts(self._owners, self._numbers)
+        return PublishedAmounts(self._owners, self._numbers)
 
-    def tell(self, name: AutoscalerName) -> Recommendation:
+    def tell(self, name: AutoscalerName) -> PublishedRecommendation:
         """What an autoscaler says; from now on changes are changes of this."""
         self._told[self._places[name]] = self._numbers[self._places[name]]
         return self.recommendation(name)
 
-    def recommendation(self, name: AutoscalerName) -> Recommendation:
+    def recommendation(self, name: AutoscalerName) -> PublishedRecommendation:
         """What an autoscaler says, as of the last refresh."""
         names, rows = self._blocks[name].container_names, self._numbers[self._places[name]]
         records = [_record(one, row) for one, row in zip(names, rows.tolist(), strict=True)]
-        return Recommendation(
+        return PublishedRecommendation(
             tuple(record for record in records if record is not None),
             tuple(one for one, record in zip(names, records, strict=True) if record is None),
         )
@@ -227,14 +227,16 @@ def _any(changes: Booleans) -> Booleans:
     return np.asarray(changes.any(axis=(1, 2)))
 
 
-def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSettings) -> Ints:
+def _estimate(
+    aggregates: Aggregates, layout: GroupColumns, settings: RecommendationSettings
+) -> Ints:
     """What is to be published of groups."""
     numbers = _blank_numbers(len(layout))
     if not len(layout):
         return numbers
     controlled = layout.groups["controlled"]
     lacking = np.zeros((len(layout), len(BOTH)), np.bool_)
-    for column, working in enumerate(work_out(aggregates, layout, settings)):
+    for column, working in enumerate(estimate_steps(aggregates, layout, settings)):
         lacking[:, column] = working.lacking
         numbers[:, column] = np.where(controlled[:, [column]], working.published(), _NOT_CONTROLLED)
     # The floor is for what is known to be little, not for what is not known.
@@ -262,7 +264,7 @@ def _blank_numbers(count: int) -> Ints:
     return np.full((count, len(BOTH), len(_NUMBERS)), _NEVER_PUBLISHED, dtype=np.int64)
 
 
-def _is_same(old: Block | None, new: Block) -> bool:
+def _is_same(old: AutoscalerGroups | None, new: AutoscalerGroups) -> bool:
     """Whether what was published of a block still stands where it was published."""
     # The status of an object that was made anew is empty, whatever that of the former one said.
     return old is not None and (old.uid, old.container_names) == (new.uid, new.container_names)

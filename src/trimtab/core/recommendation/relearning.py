@@ -14,7 +14,7 @@ import numpy as np
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for, scales
-from trimtab.core.model.recommendation import Recommendation, caps_for
+from trimtab.core.model.recommendation import PublishedRecommendation, caps_for
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.usage.checkpoint_extras import Supplement
 from trimtab.core.usage.checkpoints import CheckpointKey
@@ -54,11 +54,11 @@ def has_learned_enough(usage: Usage, key: CheckpointKey, enough: timedelta) -> b
 
 
 def keep_up(
-    known: Recommendation,
+    known: PublishedRecommendation,
     autoscaler: Autoscaler,
     relearning: AbstractSet[str],
     global_max: Resources,
-) -> Recommendation:
+) -> PublishedRecommendation:
     """What is recommended, with nothing below what was said of containers that are relearned."""
     said = {
         one.container_name: _capped(one, autoscaler, global_max)
@@ -71,7 +71,7 @@ def keep_up(
     merged = now | {
         name: _higher(one, now[name]) if name in now else one for name, one in said.items()
     }
-    return Recommendation(
+    return PublishedRecommendation(
         tuple(merged[name] for name in sorted(merged)),
         tuple(name for name in known.without_samples if name not in merged),
     )

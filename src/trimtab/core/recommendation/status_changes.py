@@ -61,7 +61,7 @@ RequestSpans: TypeAlias = Mapping[str, Mapping[Resource, tuple[float, float]]]
 """The least and the most that the running containers of each name request."""
 
 
-class Change(IntEnum):
+class StatusChange(IntEnum):
     """How much of a status changed, from nothing to all that matters."""
 
     NONE = 0
@@ -79,7 +79,7 @@ class Change(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusText:
     """What an autoscaler says, or should say."""
 
     recommendation: Sequence[ContainerRecommendation]
@@ -88,23 +88,25 @@ class Status:
     """Which generation of the object it is about."""
 
 
-def stored_status(autoscaler: Autoscaler) -> Status:
+def stored_status(autoscaler: Autoscaler) -> StatusText:
     """What the object of an autoscaler says."""
-    return Status(
+    return StatusText(
         autoscaler.recommendation or (), autoscaler.conditions, autoscaler.observed_generation
     )
 
 
-def find_change(stored: Status, wanted: Status, settings: PublishingSettings) -> Change:
+def find_change(
+    stored: StatusText, wanted: StatusText, settings: PublishingSettings
+) -> StatusChange:
     """The weightiest difference between what an autoscaler says and what it should say."""
     old = {one.container_name: one for one in stored.recommendation}
     new = {one.container_name: one for one in wanted.recommendation}
     if _targets(old) != _targets(new):
-        return Change.TARGET
+        return StatusChange.TARGET
     if wanted.generation is not None and stored.generation != wanted.generation:
-        return Change.SPEC
+        return StatusChange.SPEC
     if _essence(stored.conditions) != _essence(wanted.conditions):
-        return Change.CONDITION
+        return StatusChange.CONDITION
     moves = [
         _move(before, after)
         for name in new
@@ -112,13 +114,13 @@ def find_change(stored: Status, wanted: Status, settings: PublishingSettings) ->
     ]
     furthest = max(moves, default=0.0)
     if furthest > max(settings.far_move_fraction, settings.bound_move_fraction):
-        return Change.BOUND
+        return StatusChange.BOUND
     if furthest > settings.bound_move_fraction:
-        return Change.MOVED
-    return Change.SMALL if furthest > 0 else Change.NONE
+        return StatusChange.MOVED
+    return StatusChange.SMALL if furthest > 0 else StatusChange.NONE
 
 
-def passes_request(stored: Status, wanted: Status, spans: RequestSpans) -> bool:
+def passes_request(stored: StatusText, wanted: StatusText, spans: RequestSpans) -> bool:
     """Return True if a lower or upper bound moved past what a running container requests.
 
     Between the least and the most that several containers request every amount counts as requested.
@@ -136,19 +138,19 @@ def passes_request(stored: Status, wanted: Status, spans: RequestSpans) -> bool:
 
 
 def list_due(
-    changes: Mapping[AutoscalerName, tuple[Change, datetime]],
+    changes: Mapping[AutoscalerName, tuple[StatusChange, datetime]],
     now: datetime,
     patience: timedelta,
     share: int,
 ) -> set[AutoscalerName]:
     """Whose change is written now, of those that were last tried then: whatever matters at once."""
-    urgent = {name for name, (change, _) in changes.items() if change > Change.MOVED}
-    waiting = (Change.SMALL, Change.MOVED)
+    urgent = {name for name, (change, _) in changes.items() if change > StatusChange.MOVED}
+    waiting = (StatusChange.SMALL, StatusChange.MOVED)
     small = {name: since for name, (change, since) in changes.items() if change in waiting}
-    return urgent.union(list_ripe(small, now, patience, share))
+    return urgent.union(due_small_changes(small, now, patience, share))
 
 
-def list_ripe(
+def due_small_changes(
     waiting: Mapping[AutoscalerName, datetime],
     now: datetime,
     patience: timedelta,

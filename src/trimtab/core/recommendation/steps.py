@@ -17,7 +17,7 @@ from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.recommendation import estimators
-from trimtab.core.recommendation.groups import Layout
+from trimtab.core.recommendation.groups import GroupColumns
 from trimtab.core.usage.aggregates import Aggregates
 
 
@@ -54,7 +54,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class EstimateSteps:
     """How the numbers of one resource of all groups came about."""
 
     buckets: Buckets
@@ -74,9 +74,9 @@ class Working:
         return np.column_stack([capped, uncapped[:, estimators.TARGET]])
 
 
-def work_out(
-    aggregates: Aggregates, layout: Layout, settings: RecommendationSettings
-) -> tuple[Working, ...]:
+def estimate_steps(
+    aggregates: Aggregates, layout: GroupColumns, settings: RecommendationSettings
+) -> tuple[EstimateSteps, ...]:
     """The working of each resource, in the order of `BOTH`; there must be a group at least."""
     found = _Found(aggregates, layout, merge_history(aggregates, layout))
     needed = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
@@ -85,7 +85,7 @@ def work_out(
     return tuple(_work_out(resource, found, settings, floors[resource]) for resource in BOTH)
 
 
-def merge_history(aggregates: Aggregates, layout: Layout) -> History:
+def merge_history(aggregates: Aggregates, layout: GroupColumns) -> History:
     """What is known of the samples of each group."""
     starts, rows = layout.starts, layout.aggregates
     return History(
@@ -100,13 +100,13 @@ class _Found:
     """What is known of all groups."""
 
     aggregates: Aggregates
-    layout: Layout
+    layout: GroupColumns
     history: History
 
 
 def _work_out(
     resource: Resource, found: _Found, settings: RecommendationSettings, oom_floors: Floats
-) -> Working:
+) -> EstimateSteps:
     layout, history = found.layout, found.history
     of_resource = settings.of(resource)
     buckets, empty = _merge_buckets(found.aggregates, resource, layout)
@@ -124,10 +124,10 @@ def _work_out(
         StepKind.POD_MINIMUM: estimated.floored,
         **_finish(resource, _raise_targets(estimated.floored, oom_floors), layout, settings),
     }
-    return Working(buckets, confidences, floors, oom_floors, steps, empty & (oom_floors == 0))
+    return EstimateSteps(buckets, confidences, floors, oom_floors, steps, empty & (oom_floors == 0))
 
 
-def _split_floors(resource: Resource, layout: Layout, pod_floor: int) -> Ints:
+def _split_floors(resource: Resource, layout: GroupColumns, pod_floor: int) -> Ints:
     floors = estimators.split_floor(pod_floor, layout.groups["live"])
     least = layout.groups["min"][:, BOTH.index(resource)]
     # Whoever allows less than the floor means it.
@@ -149,7 +149,7 @@ def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
 
 
 def _finish(
-    resource: Resource, amounts: Ints, layout: Layout, settings: RecommendationSettings
+    resource: Resource, amounts: Ints, layout: GroupColumns, settings: RecommendationSettings
 ) -> Steps:
     """The last steps, from what is needed to what may be published."""
     column = BOTH.index(resource)
@@ -168,7 +168,7 @@ def _finish(
 
 
 def _merge_buckets(
-    aggregates: Aggregates, resource: Resource, layout: Layout
+    aggregates: Aggregates, resource: Resource, layout: GroupColumns
 ) -> tuple[Buckets, Booleans]:
     """The buckets of the percentiles of each group, and which groups hold nothing."""
     bank, sizes = aggregates.bank(resource), layout.sizes

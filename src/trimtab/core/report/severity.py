@@ -12,7 +12,7 @@ from trimtab.core.model.recommendation import MIB
 from trimtab.core.model.resources import Resource
 
 
-class Severity(StrEnum):
+class SizeSeverity(StrEnum):
     """The less of it the better; nothing is said of what is not known."""
 
     UNKNOWN = "unknown"
@@ -22,40 +22,40 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
-_ORDER: Final = tuple(Severity)
+_ORDER: Final = tuple(SizeSeverity)
 _STEPS: Final = {
     Resource.CPU: (100, 250, 500),
     Resource.MEMORY: (100 * MIB, 250 * MIB, 500 * MIB),
 }
 """From so many millicores or bytes of difference on it is ok, a warning, critical."""
-_COSTS: Final = {Severity.WARNING: 0.7, Severity.CRITICAL: 1.0}
+_COSTS: Final = {SizeSeverity.WARNING: 0.7, SizeSeverity.CRITICAL: 1.0}
 _LETTERS: Final = ((90, "A"), (70, "B"), (55, "C"), (30, "D"), (0, "F"))
 
 
-def grade(resource: Resource, current: int | None, recommended: int | None) -> Severity:
+def grade(resource: Resource, current: int | None, recommended: int | None) -> SizeSeverity:
     """How bad it is to request the one where the other is recommended; None for no request."""
     if current is None and recommended is None:
-        return Severity.GOOD
+        return SizeSeverity.GOOD
     if current is None or recommended is None:
-        return Severity.WARNING
+        return SizeSeverity.WARNING
     difference = abs(current - recommended)
     passed = sum(difference >= step for step in _STEPS[resource])
     return _ORDER[1 + passed]
 
 
-def rank(severity: Severity) -> int:
+def rank(severity: SizeSeverity) -> int:
     """A number that grows with the severity."""
     return _ORDER.index(severity)
 
 
-def worst(severities: Iterable[Severity]) -> Severity:
+def worst(severities: Iterable[SizeSeverity]) -> SizeSeverity:
     """The worst of some; unknown if there are none."""
-    return max(severities, key=rank, default=Severity.UNKNOWN)
+    return max(severities, key=rank, default=SizeSeverity.UNKNOWN)
 
 
-def score(severities: Sequence[Severity]) -> int | None:
+def score(severities: Sequence[SizeSeverity]) -> int | None:
     """A mark from 0 to 100 for all containers of which something is known, if there are any."""
-    known = [each for each in severities if each is not Severity.UNKNOWN]
+    known = [each for each in severities if each is not SizeSeverity.UNKNOWN]
     if not known:
         return None
     return int(100 * (1 - sum(_COSTS.get(each, 0.0) for each in known) / len(known)))

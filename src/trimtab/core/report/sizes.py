@@ -25,7 +25,7 @@ from trimtab.core.model.pods import (
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.report import severity
-from trimtab.core.report.severity import Severity
+from trimtab.core.report.severity import SizeSeverity
 from trimtab.core.report.virtual_autoscalers import Group
 from trimtab.core.sizing.container_resources import is_off, recommended_for_pod
 from trimtab.core.sizing.node_capacity import NodeRooms
@@ -35,7 +35,7 @@ _CONFIDENT: Final = timedelta(days=1)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
-class Doubt(StrEnum):
+class MissingRecommendation(StrEnum):
     """Why nothing is recommended for a container."""
 
     NO_SAMPLES = "NoSamples"
@@ -59,7 +59,7 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SizeBounds:
     """What else bounds pods, and what they are measured by."""
 
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ContainerSizing:
     recommended: Allocation | None = None
     """None where nothing is; what is not in it stays as it is."""
     learned: Learned = field(default_factory=Learned)
-    doubt: Doubt | None = None
+    doubt: MissingRecommendation | None = None
     kind: ContainerKind = ContainerKind.REGULAR
     held: frozenset[Resource] = frozenset()
     """Resources that are left to horizontal autoscalers, and stay as they are."""
@@ -100,18 +100,18 @@ class ContainerSizing:
         """
         return self.recommended is not None and self.learned.span < least
 
-    def severity_of(self, resource: Resource) -> Severity:
+    def severity_of(self, resource: Resource) -> SizeSeverity:
         """How far its request is from what is recommended."""
         if self.recommended is None:
-            return Severity.UNKNOWN
+            return SizeSeverity.UNKNOWN
         wanted = (self.recommended.requests or NO_AMOUNTS).get(resource)
         if wanted is None:
             # Nobody controls it.
-            return Severity.GOOD
+            return SizeSeverity.GOOD
         return severity.grade(resource, (self.current.requests or NO_AMOUNTS).get(resource), wanted)
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> SizeSeverity:
         """The worse of both resources."""
         return severity.worst(map(self.severity_of, BOTH))
 
@@ -141,7 +141,7 @@ class WorkloadSizing:
     """Which part of its node one pod would take; empty where no node is known."""
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> SizeSeverity:
         """The worst of all containers."""
         return severity.worst(each.severity for each in self.containers)
 
@@ -157,7 +157,7 @@ class WorkloadSizing:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class ReportTotals:
     """What it comes to."""
 
     requested: Resources
@@ -176,7 +176,7 @@ def size_group(
     group: Group,
     autoscaler: Autoscaler,
     learned: Mapping[str, Learned],
-    surroundings: Surroundings,
+    surroundings: SizeBounds,
 ) -> WorkloadSizing:
     """What the pods request, and what they should by their autoscaler's recommendation."""
     live = [pod for pod in group.pods if pod.phase not in _ENDED and not pod.is_deleting]
@@ -214,7 +214,7 @@ def size_group(
     )
 
 
-def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> Totals:
+def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> ReportTotals:
     """What all workloads request, and what they should."""
     containers = [each for workload in workloads for each in workload.containers]
     requested = {kind: sum(amount_of(one.requested, kind) for one in containers) for kind in BOTH}
@@ -222,7 +222,7 @@ def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> Totals
     told = [node.allocatable for node in nodes]
     capacity = {kind: sum(amount_of(one, kind) for one in told) for kind in BOTH if told}
     mark = severity.score([each.severity for each in containers])
-    return Totals(requested, wanted, capacity, mark)
+    return ReportTotals(requested, wanted, capacity, mark)
 
 
 def _only_known(
@@ -250,13 +250,17 @@ def _doubt(
     container: Container,
     given: Mapping[str, Allocation],
     learned: Mapping[str, Learned],
-) -> Doubt | None:
+) -> MissingRecommendation | None:
     """Why a container is given nothing, if it is not."""
     if is_off(autoscaler, container):
-        return Doubt.SWITCHED_OFF
+        return MissingRecommendation.SWITCHED_OFF
     if container.name in given:
         return None
-    return Doubt.TOO_FEW_SAMPLES if _samples(learned, container.name) else Doubt.NO_SAMPLES
+    return (
+        MissingRecommendation.TOO_FEW_SAMPLES
+        if _samples(learned, container.name)
+        else MissingRecommendation.NO_SAMPLES
+    )
 
 
 def _count(container: str, live: Sequence[Pod]) -> tuple[int, Resources]:

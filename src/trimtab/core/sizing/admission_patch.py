@@ -22,12 +22,12 @@ from trimtab.core.model.pods import (
     Container,
     ContainerKind,
     Pod,
-    Wanted,
+    TargetResources,
     format_observed_containers,
 )
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.boost_room import BoostRoom, Share, fit_boosts, give_up, share_of
+from trimtab.core.sizing.boost_room import BoostRoom, BoostShare, fit_boosts, give_up, share_of
 from trimtab.core.sizing.container_resources import (
     Allotment,
     controls_limits,
@@ -114,7 +114,7 @@ def size_pod(
     """
     if autoscaler is None:
         return unmark_pod(pod, gates=gates)
-    door = _Door(autoscaler, gates.cpu_startup_boost, room)
+    door = _PodSizer(autoscaler, gates.cpu_startup_boost, room)
     wishes, misfits = door.grant(pod)
     notes = {wish.container.name: found for wish in wishes if (found := wish.notes)}
     patch = tuple(_operations(pod, autoscaler.name, wishes, unmarks=gates.cpu_startup_boost))
@@ -134,7 +134,7 @@ def unmark_pod(pod: Pod, *, gates: FeatureGates) -> Sizing:
 
 def size_successor(
     pod: Pod, autoscaler: Autoscaler, *, gates: FeatureGates, room: BoostRoom
-) -> Wanted:
+) -> TargetResources:
     """Return what admission would give the successor of a pod, its boost included.
 
     The pod that runs stands in for its template. A boost that does not say how much is none.
@@ -143,9 +143,9 @@ def size_successor(
     # What the pod has on its node is no bound for a successor, which may go elsewhere.
     new = replace(pod, node_name="", containers=containers)
     try:
-        wishes, _ = _Door(autoscaler, gates.cpu_startup_boost, room).grant(new)
+        wishes, _ = _PodSizer(autoscaler, gates.cpu_startup_boost, room).grant(new)
     except BoostError:
-        wishes, _ = _Door(autoscaler, boosts=False, room=room).grant(new)
+        wishes, _ = _PodSizer(autoscaler, boosts=False, room=room).grant(new)
     return {
         wish.container.name: Allocation(requests, limits)
         for wish in wishes
@@ -154,7 +154,7 @@ def size_successor(
     }
 
 
-def _claims(pod: Pod, wishes: Sequence["_Wish"], room: BoostRoom) -> Mapping[str, Claims]:
+def _claims(pod: Pod, wishes: Sequence["_ContainerSize"], room: BoostRoom) -> Mapping[str, Claims]:
     """Return what the pod takes of quotas: nothing if the API server will refuse it."""
     results = [_result(wish) for wish in wishes]
     is_refused = find_refusal(room.quotas, pod, results) is not None
@@ -212,14 +212,14 @@ def _resource_path(kind: ContainerKind, index: int, *keys: str) -> str:
     return pointer("spec", kind, index, "resources", *keys)
 
 
-class _Wish(msgspec.Struct, frozen=True):
+class _ContainerSize(msgspec.Struct, frozen=True):
     """What a container of a new pod shall get."""
 
     container: Container
     own: Allocation
     """What it asks for, without a boost that it brings along."""
     recommended: Allotment
-    share: Share
+    share: BoostShare
     """Its CPU, with as much of a boost as there is room for."""
     is_marked: bool = False
     """Whether the pod says already what the container asked for before its boost."""
@@ -295,7 +295,7 @@ class _Rules:
     kept: Mapping[str, Claims]
     """By quota the amounts that are kept for further pods of the owner."""
 
-    def refusal(self, wishes: Sequence[_Wish]) -> _Refused | None:
+    def refusal(self, wishes: Sequence[_ContainerSize]) -> _Refused | None:
         """Return why the pod is refused if it gets what is wished; None if it is not.
 
         Room for siblings is no reason to refuse what takes no more than the pod as it came.
@@ -327,7 +327,7 @@ class _Rules:
         return None if found is None else _Refused(found.claim.resource, NoteKind.QUOTA_REFUSES)
 
 
-def _refusal_of(rules: _Rules, wishes: Sequence[_Wish]) -> _Refused | None:
+def _refusal_of(rules: _Rules, wishes: Sequence[_ContainerSize]) -> _Refused | None:
     """Return why the pod is refused at its start, or after its boosts; None if it never is."""
     refused = rules.refusal(wishes)
     if refused is not None or not any(wish.is_boosted for wish in wishes):
@@ -336,14 +336,14 @@ def _refusal_of(rules: _Rules, wishes: Sequence[_Wish]) -> _Refused | None:
     return rules.refusal(_with_shares(wishes, give_up([wish.share for wish in wishes], note)))
 
 
-class _Door(msgspec.Struct, frozen=True):
+class _PodSizer(msgspec.Struct, frozen=True):
     """Through which the pods of an autoscaler come, and all that decides what they get."""
 
     autoscaler: Autoscaler
     boosts: bool
     room: BoostRoom
 
-    def grant(self, pod: Pod) -> tuple[list[_Wish], tuple[str, ...]]:
+    def grant(self, pod: Pod) -> tuple[list[_ContainerSize], tuple[str, ...]]:
         """Return what each container gets, and the names of those for which there is no room."""
         originals = _originals(pod) if self.boosts else {}
         wishes = self._wishes(pod, originals)
@@ -357,13 +357,13 @@ class _Door(msgspec.Struct, frozen=True):
             wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
         return self._accepted(pod, _hold_back(wishes, self.room.withheld)), misfits
 
-    def _with_boosts(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
+    def _with_boosts(self, pod: Pod, wishes: list[_ContainerSize]) -> list[_ContainerSize]:
         """Return the wishes with as much of their boosts as there is room for."""
         shares = [wish.share for wish in wishes]
         fitted = fit_boosts(pod, shares, self.room)
         return wishes if fitted is shares else _with_shares(wishes, fitted)
 
-    def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
+    def _accepted(self, pod: Pod, wishes: list[_ContainerSize]) -> list[_ContainerSize]:
         """Return what the namespace accepts, where a resource that is refused goes first (D19).
 
         Of CPU boosts go before the recommendation. The end of a boost is a resize, which the same
@@ -396,7 +396,7 @@ class _Door(msgspec.Struct, frozen=True):
             refused = _refusal_of(rules, wishes)
         return wishes
 
-    def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
+    def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_ContainerSize]:
         """What each container shall get, given what boosted ones asked for originally."""
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
         is_same = all(map(is_, pod.containers, asked))
@@ -416,7 +416,7 @@ class _Door(msgspec.Struct, frozen=True):
             found = recommended.get(container.name, _NO_ALLOTMENT)
             usual = _usual(own.spec, found)
             span = self._span(container, own.spec, found) if boosts else None
-            wish = _Wish(
+            wish = _ContainerSize(
                 container,
                 own.spec,
                 found,
@@ -477,7 +477,9 @@ def _noted(allotment: Allotment, mistakes: Sequence[Resource]) -> Allotment:
     )
 
 
-def _kept_for_siblings(pod: Pod, wishes: Sequence[_Wish], room: BoostRoom) -> Mapping[str, Claims]:
+def _kept_for_siblings(
+    pod: Pod, wishes: Sequence[_ContainerSize], room: BoostRoom
+) -> Mapping[str, Claims]:
     """Return by quota what further pods of the owner need at least: at most their own size.
 
     Each of them may keep its own amounts of a resource, as this one may.
@@ -509,25 +511,27 @@ def _usual(own: Allocation, recommended: Allotment) -> Allocation:
     )
 
 
-def _with_shares(wishes: Sequence[_Wish], shares: Sequence[Share]) -> list[_Wish]:
+def _with_shares(
+    wishes: Sequence[_ContainerSize], shares: Sequence[BoostShare]
+) -> list[_ContainerSize]:
     return [
         wish if wish.share is share else structs.replace(wish, share=share)
         for wish, share in zip(wishes, shares, strict=True)
     ]
 
 
-def _misfits(pod: Pod, wishes: Sequence[_Wish]) -> tuple[str, ...]:
+def _misfits(pod: Pod, wishes: Sequence[_ContainerSize]) -> tuple[str, ...]:
     if pod.envelope is None:
         return ()
     return find_misfits(pod, {wish.container.name: Allocation(*wish.amounts()) for wish in wishes})
 
 
-def _give_up(wish: _Wish) -> _Wish:
+def _give_up(wish: _ContainerSize) -> _ContainerSize:
     share = share_of(wish.container, wish.own, None)
     return structs.replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
 
 
-def _without(wish: _Wish, kind: Resource, note: NoteKind) -> _Wish:
+def _without(wish: _ContainerSize, kind: Resource, note: NoteKind) -> _ContainerSize:
     """Return the wish of a container that keeps its own amounts of a resource, with the reason."""
     found, notes = wish.recommended, wish.recommended.notes
     if kind in found.requests or kind in found.limits:
@@ -545,12 +549,12 @@ def _except(amounts: Resources, kind: Resource) -> Resources:
     return {each: amount for each, amount in amounts.items() if each is not kind}
 
 
-def _with_whole_boost(wish: _Wish) -> _Wish:
+def _with_whole_boost(wish: _ContainerSize) -> _ContainerSize:
     share = wish.share
     return structs.replace(wish, share=share_of(wish.container, share.usual, share.span))
 
 
-def _result(wish: _Wish) -> Allocation:
+def _result(wish: _ContainerSize) -> Allocation:
     """Return the resources of a container after the patch."""
     own, (requests, limits) = wish.container.spec, wish.amounts()
     if not requests and not limits:
@@ -563,7 +567,7 @@ def _result(wish: _Wish) -> Allocation:
     )
 
 
-def _hold_back(wishes: list[_Wish], withheld: Withheld) -> list[_Wish]:
+def _hold_back(wishes: list[_ContainerSize], withheld: Withheld) -> list[_ContainerSize]:
     """Return the wishes without the part with which pods of the owner were never created."""
     if withheld is Withheld.NOTHING:
         return wishes
@@ -572,7 +576,7 @@ def _hold_back(wishes: list[_Wish], withheld: Withheld) -> list[_Wish]:
     return unboosted if withheld is Withheld.BOOST else list(map(_hold_back_size, unboosted))
 
 
-def _hold_back_size(wish: _Wish) -> _Wish:
+def _hold_back_size(wish: _ContainerSize) -> _ContainerSize:
     found = wish.recommended
     notes = tuple(
         Note(kind, NoteKind.PODS_REFUSED)
@@ -586,7 +590,7 @@ def _hold_back_size(wish: _Wish) -> _Wish:
     )
 
 
-def _offer(wishes: Sequence[_Wish], patch: Patch) -> Offer:
+def _offer(wishes: Sequence[_ContainerSize], patch: Patch) -> Offer:
     is_boosted = is_sized = False
     # Most pods are created, so that this must cost next to nothing.
     for wish in wishes:
@@ -611,7 +615,7 @@ def _originals(pod: Pod) -> Mapping[str, Allocation]:
     return {name: original for name, original in found.items() if original is not None}
 
 
-def _is_stale(wish: _Wish) -> bool:
+def _is_stale(wish: _ContainerSize) -> bool:
     """Return True if the mark is not the container's own: its boost would be less (D7).
 
     Or what follows from it passes the limit of the container, which a template got later.
@@ -644,7 +648,7 @@ def _only_cpu(amounts: Resources | None) -> Resources:
 
 
 def _operations(
-    pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish], *, unmarks: bool
+    pod: Pod, autoscaler_name: str, wishes: Sequence[_ContainerSize], *, unmarks: bool
 ) -> list[Operation]:
     found: list[Operation] = []
     if not (pod.annotations or pod.has_empty_annotations):
@@ -669,7 +673,9 @@ def _operations(
     return found
 
 
-def _container_operations(wish: _Wish, requests: Resources, limits: Resources) -> list[Operation]:
+def _container_operations(
+    wish: _ContainerSize, requests: Resources, limits: Resources
+) -> list[Operation]:
     container = wish.container
     operations = resource_operations(container, requests=requests, limits=limits)
     if container.spec.limits:
@@ -690,7 +696,7 @@ def _is_bare(container: Container) -> bool:
     return own.requests is None and own.limits is None and not container.has_claims
 
 
-def _update(wish: _Wish, requests: Resources, limits: Resources) -> ContainerUpdate:
+def _update(wish: _ContainerSize, requests: Resources, limits: Resources) -> ContainerUpdate:
     return ContainerUpdate(
         wish.container,
         tuple([kind for kind in BOTH if kind in requests]),

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from trimtab.core.model.cap_notes import NoteKind
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.limits import NO_AMOUNTS, QosClass, amount_of, qos_class
-from trimtab.core.model.pods import Allocation, Container, Pod, Wanted
+from trimtab.core.model.pods import Allocation, Container, Pod, TargetResources
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing import quotas
 from trimtab.core.sizing.node_capacity import cpu_room
 from trimtab.core.sizing.pod_totals import total_of
-from trimtab.core.sizing.quotas import Claim, Quota, Side
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.sizing.refusals import Withheld
 from trimtab.core.sizing.startup_boost import BoostSpan
 
@@ -52,7 +52,7 @@ class BoostRoom(msgspec.Struct, frozen=True):
     """Part that the pod does not get, since pods of its owner with it were never created."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class BoostShare(msgspec.Struct, frozen=True):
     """The CPU of one container: what it gets, and of which boost."""
 
     container: Container
@@ -91,17 +91,17 @@ class Share(msgspec.Struct, frozen=True):
         return usual or 0
 
 
-def share_of(container: Container, usual: Allocation, span: BoostSpan | None) -> Share:
+def share_of(container: Container, usual: Allocation, span: BoostSpan | None) -> BoostShare:
     """The share of a container with its whole boost."""
     if span is not None:
-        return Share(container, usual, span, span.request, span.limit)
+        return BoostShare(container, usual, span, span.request, span.limit)
     limit = (usual.limits or NO_AMOUNTS).get(_CPU)
     # A limit without a request stands for both.
     request = (usual.requests or NO_AMOUNTS).get(_CPU, limit or 0)
-    return Share(container, usual, None, request, limit)
+    return BoostShare(container, usual, None, request, limit)
 
 
-def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[Share]:
+def fit_boosts(pod: Pod, shares: Sequence[BoostShare], room: BoostRoom) -> Sequence[BoostShare]:
     """The shares with as much of their boosts as there is room for."""
     if not any(map(_SPAN, shares)):
         return shares
@@ -136,7 +136,7 @@ def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[S
     return fitted if ratios.hold(pod, fitted) else give_up(fitted, NoteKind.BOOST_LIMIT_RANGE)
 
 
-def give_up(shares: Sequence[Share], note: NoteKind) -> list[Share]:
+def give_up(shares: Sequence[BoostShare], note: NoteKind) -> list[BoostShare]:
     """The shares without any boost, for a reason."""
     return [
         usual if share.span is None else _noted(usual, note)
@@ -144,12 +144,12 @@ def give_up(shares: Sequence[Share], note: NoteKind) -> list[Share]:
     ]
 
 
-def _ends_with_restart(share: Share) -> bool:
+def _ends_with_restart(share: BoostShare) -> bool:
     """Return True if the end of the boost restarts the container, which then starts without it."""
     return share.span is not None and _CPU in share.container.restarts_on_resize
 
 
-def _left_out(share: Share) -> Share:
+def _left_out(share: BoostShare) -> BoostShare:
     (without,) = give_up([share], NoteKind.BOOST_RESTARTS)
     return without
 
@@ -162,12 +162,12 @@ class _ContainerBound:
     most: int
     note: NoteKind | None = None
 
-    def cut(self, pod: Pod, shares: Sequence[Share]) -> list[Share]:
+    def cut(self, pod: Pod, shares: Sequence[BoostShare]) -> list[BoostShare]:
         """The shares inside the bound, as far as boosts are the reason that they are not."""
         del pod
         return [self.cut_one(share) for share in shares]
 
-    def cut_one(self, share: Share) -> Share:
+    def cut_one(self, share: BoostShare) -> BoostShare:
         """One share inside the bound."""
         least, given = share.usual_amount(self.side), share.amount(self.side)
         return _with_amount(share, self.side, min(given, max(self.most, least)), self.note)
@@ -181,13 +181,13 @@ class _PodBound:
     most: int
     note: NoteKind
 
-    def cut(self, pod: Pod, shares: Sequence[Share]) -> list[Share]:
+    def cut(self, pod: Pod, shares: Sequence[BoostShare]) -> list[BoostShare]:
         """The shares inside the bound; of each boost the same part is left."""
         side, least = self.side, [share.usual_amount(self.side) for share in shares]
         extras = [share.amount(side) - few for share, few in zip(shares, least, strict=True)]
         whole = sum(extras)
 
-        def part(count: int) -> list[Share]:
+        def part(count: int) -> list[BoostShare]:
             return [
                 _with_amount(share, side, few + extra * count // whole, self.note)
                 for share, few, extra in zip(shares, least, extras, strict=True)
@@ -212,7 +212,7 @@ class _Ratios:
 
     limit_ranges: Sequence[LimitRangeItem]
 
-    def cut(self, pod: Pod, shares: Sequence[Share]) -> list[Share]:
+    def cut(self, pod: Pod, shares: Sequence[BoostShare]) -> list[BoostShare]:
         """The shares with limits that are not too far above their requests."""
         of_container, of_pod = self._find()
         found = list(shares)
@@ -227,7 +227,7 @@ class _Ratios:
             found = _PodBound(Side.LIMITS, most, NoteKind.BOOST_LIMIT_RANGE).cut(pod, found)
         return found
 
-    def hold(self, pod: Pod, shares: Sequence[Share]) -> bool:
+    def hold(self, pod: Pod, shares: Sequence[BoostShare]) -> bool:
         """Return True if the API server refuses the pod for no ratio."""
         of_container, of_pod = self._find()
         totals = _total(pod, shares, Side.LIMITS), _total(pod, shares, Side.REQUESTS)
@@ -254,7 +254,7 @@ def _container_bounds(room: BoostRoom) -> Iterator[_ContainerBound]:
 
 
 def _pod_bounds(
-    pod: Pod, shares: Sequence[Share], room: BoostRoom, covering: Sequence[Quota]
+    pod: Pod, shares: Sequence[BoostShare], room: BoostRoom, covering: Sequence[Quota]
 ) -> Iterator[_PodBound]:
     item = effective_item(room.limit_ranges, LimitRangeType.POD)
     overhead = amount_of(pod.overhead, _CPU)
@@ -268,7 +268,7 @@ def _pod_bounds(
             yield _PodBound(side, on_nodes - overhead, NoteKind.BOOST_NODE_SIZE)
         awaited = room.awaited_pods * _counted(pod, usual, side)
         for quota in covering:
-            left = quota.left.get(Claim(side, _CPU))
+            left = quota.left.get(QuotaClaim(side, _CPU))
             if left is not None:
                 yield _PodBound(side, left - awaited - overhead, NoteKind.BOOST_QUOTA)
 
@@ -281,17 +281,17 @@ def _own_cpu(pod: Pod) -> Mapping[Side, int]:
     return {side: amounts[_CPU] for side, amounts in sides.items() if _CPU in amounts}
 
 
-def _counted(pod: Pod, shares: Sequence[Share], side: Side) -> int:
+def _counted(pod: Pod, shares: Sequence[BoostShare], side: Side) -> int:
     """The CPU that a quota counts."""
     total = _own_cpu(pod).get(side, _total(pod, shares, side))
     return total + amount_of(pod.overhead, _CPU) if total else 0
 
 
-def _total(pod: Pod, shares: Sequence[Share], side: Side) -> int:
+def _total(pod: Pod, shares: Sequence[BoostShare], side: Side) -> int:
     return total_of(pod, [share.amount(side) for share in shares], side, _CPU)
 
 
-def _usual(shares: Sequence[Share]) -> list[Share]:
+def _usual(shares: Sequence[BoostShare]) -> list[BoostShare]:
     return [
         replace(
             share,
@@ -302,7 +302,7 @@ def _usual(shares: Sequence[Share]) -> list[Share]:
     ]
 
 
-def _with_amount(share: Share, side: Side, amount: int, note: NoteKind | None) -> Share:
+def _with_amount(share: BoostShare, side: Side, amount: int, note: NoteKind | None) -> BoostShare:
     if amount >= share.amount(side):
         return share
     changed = (
@@ -311,19 +311,19 @@ def _with_amount(share: Share, side: Side, amount: int, note: NoteKind | None) -
     return _noted(changed, note)
 
 
-def _noted(share: Share, note: NoteKind | None) -> Share:
+def _noted(share: BoostShare, note: NoteKind | None) -> BoostShare:
     if note is None or note in share.notes:
         return share
     return replace(share, notes=(*share.notes, note))
 
 
-def _with_limit(share: Share) -> Share:
+def _with_limit(share: BoostShare) -> BoostShare:
     """The share with the limit that belongs to its request."""
     span = share.span
     return share if span is None else replace(share, limit=span.limit_at(share.request))
 
 
-def _below_limit(share: Share) -> Share:
+def _below_limit(share: BoostShare) -> BoostShare:
     """The share with a request that its limit allows."""
     span = share.span
     if span is None or share.limit is None:
@@ -333,7 +333,7 @@ def _below_limit(share: Share) -> Share:
     return replace(share, request=request, limit=request if is_one else share.limit)
 
 
-def _in_same_class(shares: list[Share]) -> list[Share]:
+def _in_same_class(shares: list[BoostShare]) -> list[BoostShare]:
     """The shares in the QoS class that the pod has without boosts: no resize could change it."""
     if qos_class(share.allocation for share in shares) is not QosClass.GUARANTEED:
         return shares
@@ -347,7 +347,7 @@ def _in_same_class(shares: list[Share]) -> list[Share]:
     ]
 
 
-def _by_name(shares: Sequence[Share]) -> Wanted:
+def _by_name(shares: Sequence[BoostShare]) -> TargetResources:
     return {share.container.name: share.allocation for share in shares}
 
 

@@ -15,7 +15,7 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.limits import NO_AMOUNTS, proportional_limits
-from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, Wanted
+from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.capping import Capped, cap_for_pod
 
@@ -80,7 +80,7 @@ def wanted_by_autoscaler(
     autoscaler: Autoscaler,
     limit_ranges: Sequence[LimitRangeItem],
     capped: Capped | None = None,
-) -> Wanted:
+) -> TargetResources:
     """What the recommendation comes to for the containers that are scaled."""
     recommended = recommended_for_pod(pod, autoscaler, limit_ranges, capped)
     return {
@@ -90,7 +90,7 @@ def wanted_by_autoscaler(
     }
 
 
-def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
+def only_growing(pod: Pod, wanted: TargetResources) -> TargetResources:
     """Keep only the wanted resources that grow; their limits never shrink, or appear."""
     growing = {
         container.name: _growing(_owned(container, pod), wanted[container.name])
@@ -100,7 +100,7 @@ def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
     return {name: allocation for name, allocation in growing.items() if allocation.requests}
 
 
-def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) -> bool:
+def is_within(pod: Pod, wanted: TargetResources, limit_ranges: Iterable[LimitRangeItem]) -> bool:
     """Return True if the whole pod stays within pod-type limit ranges and fits some node.
 
     A recommendation is capped as a whole. A part of it may ask for more, where a container keeps

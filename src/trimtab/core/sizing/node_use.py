@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from trimtab.core.model import pods
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.nodes import Node, Placement, takes_now
-from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.node_capacity import own_daemon
 from trimtab.core.sizing.pod_totals import given_to, requested_after, reserved_for
@@ -144,7 +144,7 @@ class NodeUse:
     def shortages(
         self,
         pod: Pod,
-        wanted: Wanted,
+        wanted: TargetResources,
         claimed: Resources = NO_AMOUNTS,
         *,
         of_pending: bool = False,
@@ -172,13 +172,15 @@ class NodeUse:
 NOTHING_KNOWN: Final = NodeUse()
 
 
-def growth(pod: Pod, wanted: Wanted) -> Resources:
+def growth(pod: Pod, wanted: TargetResources) -> Resources:
     """Return what a resize takes of the pod's node beyond what the pod takes now."""
     now, then = reserved_for(pod), requested_after(pod, wanted)
     return {kind: then[kind] - now[kind] for kind in BOTH if then[kind] > now[kind]}
 
 
-def without_growth_of(pod: Pod, wanted: Wanted, kinds: Container[Resource]) -> Wanted:
+def without_growth_of(
+    pod: Pod, wanted: TargetResources, kinds: Container[Resource]
+) -> TargetResources:
     """Return what is wanted, but for containers that would take more of some resources.
 
     Of these resources such a container keeps its request and its limit.

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.model.limits import NO_AMOUNTS
-from trimtab.core.model.pods import Allocation, Container, ContainerKind, Envelope, Pod, Wanted
+from trimtab.core.model.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    Envelope,
+    Pod,
+    TargetResources,
+)
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.container_resources import Allotment
 
@@ -25,7 +32,7 @@ class _Stake:
     limits: Resources
 
 
-def without_misfits(pod: Pod, wanted: Wanted) -> Wanted:
+def without_misfits(pod: Pod, wanted: TargetResources) -> TargetResources:
     """Of what is wanted for a pod that runs only what fits in the resources of the pod itself."""
     misfits = find_misfits(pod, wanted)
     if not misfits:

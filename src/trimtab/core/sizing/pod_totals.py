@@ -8,7 +8,14 @@ added. Requests of the pod itself take the place of what its containers request.
 from collections.abc import Iterable, Sequence
 
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
-from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod, ResizeState, Wanted
+from trimtab.core.model.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    Pod,
+    ResizeState,
+    TargetResources,
+)
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.quotas import Side
 
@@ -28,7 +35,7 @@ def given_to(pod: Pod) -> Resources:
     return _whole(pod, [_reserved(each, is_refused=True) for each in pod.containers])
 
 
-def requested_after(pod: Pod, wanted: Wanted) -> Resources:
+def requested_after(pod: Pod, wanted: TargetResources) -> Resources:
     """Return what a pod takes of its node once its containers have what is wanted."""
     return _whole(
         pod,

@@ -12,12 +12,12 @@ from typing import TypeAlias
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for
 from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.limits import NO_AMOUNTS, QosClass, amount_of, qos_class
-from trimtab.core.model.pods import Container, Pod, Wanted
+from trimtab.core.model.pods import Container, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing.capping import Capped
 from trimtab.core.sizing.container_resources import overlaid
 
-Sizing: TypeAlias = Callable[[Capped], Wanted]
+Sizing: TypeAlias = Callable[[Capped], TargetResources]
 """Tells what a resize asks for by a recommendation."""
 
 
@@ -49,12 +49,12 @@ def _may_become_guaranteed(pod: Pod) -> bool:
     return has_all and qos_class(each.spec for each in pod.containers) is QosClass.BURSTABLE
 
 
-def _becomes_guaranteed(pod: Pod, wanted: Wanted) -> bool:
+def _becomes_guaranteed(pod: Pod, wanted: TargetResources) -> bool:
     after = (overlaid(each.spec, wanted.get(each.name)) for each in pod.containers)
     return qos_class(after) is QosClass.GUARANTEED
 
 
-def _growing(pod: Pod, wanted: Wanted) -> Iterator[tuple[Container, Resource]]:
+def _growing(pod: Pod, wanted: TargetResources) -> Iterator[tuple[Container, Resource]]:
     """Yield all that grows from below its limit, CPU first: lowered by a step, it is no shrink."""
     for kind in BOTH:
         for container in pod.containers:

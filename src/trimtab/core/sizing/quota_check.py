@@ -17,17 +17,17 @@ from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH
 from trimtab.core.sizing import quotas
 from trimtab.core.sizing.pod_totals import total_of
-from trimtab.core.sizing.quotas import Claim, Claims, Quota, Side
+from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim, Side
 
 NO_CLAIMS: Final[Claims] = {}
-_COUNTED: Final = tuple(Claim(side, kind) for side in Side for kind in BOTH)
+_COUNTED: Final = tuple(QuotaClaim(side, kind) for side in Side for kind in BOTH)
 
 
 class Refusal(NamedTuple):
     """A quota that refuses a pod, and for which of its amounts."""
 
     quota: str
-    claim: Claim
+    claim: QuotaClaim
     asked: int | None
     """The amount that does not fit; None if a container does not state the amount at all."""
     left: int
@@ -98,7 +98,7 @@ def _covers(quota: Quota, pod: Pod, allocations: Sequence[Allocation]) -> bool:
 
 def growth_of(
     pod: Pod, allocations: Sequence[Allocation], before: Sequence[Allocation]
-) -> Counter[Claim]:
+) -> Counter[QuotaClaim]:
     """Return the amounts that quotas count beyond those of before; nothing for what shrinks."""
     known = usage_of(pod, before)
     return +Counter(
@@ -106,7 +106,7 @@ def growth_of(
     )
 
 
-def _counted(pod: Pod, allocations: Sequence[Allocation], claim: Claim) -> int:
+def _counted(pod: Pod, allocations: Sequence[Allocation], claim: QuotaClaim) -> int:
     """Return the amount of the whole pod, at the worst moment of its life."""
     side, kind = claim
     is_request = side is Side.REQUESTS
@@ -118,7 +118,7 @@ def _counted(pod: Pod, allocations: Sequence[Allocation], claim: Claim) -> int:
     return total + amount_of(pod.overhead, kind) if total or is_request else total
 
 
-def _is_unstated(pod: Pod, allocations: Sequence[Allocation], claim: Claim) -> bool:
+def _is_unstated(pod: Pod, allocations: Sequence[Allocation], claim: QuotaClaim) -> bool:
     """Tell if a container does not state an amount; a pod with resources of its own need not."""
     return pod.envelope is None and any(
         _stated(each, claim) is None for each in _with_init(pod, allocations)
@@ -131,7 +131,7 @@ def _with_init(pod: Pod, allocations: Sequence[Allocation]) -> Iterator[Allocati
         yield pod.init_stated
 
 
-def _stated(allocation: Allocation, claim: Claim) -> int | None:
+def _stated(allocation: Allocation, claim: QuotaClaim) -> int | None:
     limit = (allocation.limits or NO_AMOUNTS).get(claim.resource)
     if claim.side is Side.LIMITS:
         return limit

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trimtab.core.sizing.quotas import Claim, Claims, Quota
+from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim
 
 LIFETIME_SECONDS: Final = 10.0
 MAX_GRANTS: Final = 256
@@ -67,12 +67,12 @@ def without_granted(quota: Quota, granted: Granted) -> Quota:
     """The quota with what is left of it for the next pod."""
     if not granted.grants:
         return quota
-    pending: Counter[Claim] = Counter()
+    pending: Counter[QuotaClaim] = Counter()
     for grant in granted.grants:
         pending.update(grant.amounts)
     used = {claim: amount + pending[claim] for claim, amount in quota.used.items()}
     return replace(quota, left=_subtract(quota.left, pending), used=used)
 
 
-def _subtract(left: Claims, pending: Mapping[Claim, int]) -> Claims:
+def _subtract(left: Claims, pending: Mapping[QuotaClaim, int]) -> Claims:
     return {claim: amount - pending.get(claim, 0) for claim, amount in left.items()}

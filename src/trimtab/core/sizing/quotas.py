@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from trimtab.core.model.limits import NO_AMOUNTS, QosClass, qos_class
-from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.selectors import Operator
 
@@ -22,18 +22,18 @@ class Side(StrEnum):
     LIMITS = "limits"
 
 
-class Claim(NamedTuple):
+class QuotaClaim(NamedTuple):
     """What is counted."""
 
     side: Side
     resource: Resource
 
 
-Claims: TypeAlias = Mapping[Claim, int]
+Claims: TypeAlias = Mapping[QuotaClaim, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class QuotaScope:
     """Which pods a quota is for."""
 
     name: str
@@ -49,20 +49,20 @@ class Quota:
     name: str
     left: Claims = field(default_factory=dict)
     """What is not used; less than nothing where the quota was made smaller."""
-    scopes: tuple[Scope, ...] = ()
+    scopes: tuple[QuotaScope, ...] = ()
     """All of which a pod must be in; without any the quota is for all pods."""
     used: Claims = field(default_factory=dict)
     """Amounts that pods of the namespace have, or were granted, of what is counted."""
 
 
-def covers(quota: Quota, pod: Pod, wanted: Wanted) -> bool:
+def covers(quota: Quota, pod: Pod, wanted: TargetResources) -> bool:
     """Whether the quota counts the pod's successor; not if nobody can tell from the pod."""
     return all(_is_in(scope, pod, wanted) for scope in quota.scopes)
 
 
-def growth(pod: Pod, wanted: Wanted) -> Counter[Claim]:
+def growth(pod: Pod, wanted: TargetResources) -> Counter[QuotaClaim]:
     """By how much more of each thing the pod's successor asks for; below zero where it is less."""
-    grown: Counter[Claim] = Counter()
+    grown: Counter[QuotaClaim] = Counter()
     for container in pod.containers:
         if container.name in wanted:
             for side in Side:
@@ -70,7 +70,7 @@ def growth(pod: Pod, wanted: Wanted) -> Counter[Claim]:
     return grown
 
 
-def _is_in(scope: Scope, pod: Pod, wanted: Wanted) -> bool:
+def _is_in(scope: QuotaScope, pod: Pod, wanted: TargetResources) -> bool:
     if scope.name == "PriorityClass":
         return _has_priority(scope, pod)
     asked = [wanted.get(each.name, each.spec) for each in pod.containers]
@@ -87,7 +87,7 @@ def _is_in(scope: Scope, pod: Pod, wanted: Wanted) -> bool:
     }.get(scope.name, False)
 
 
-def _has_priority(scope: Scope, pod: Pod) -> bool:
+def _has_priority(scope: QuotaScope, pod: Pod) -> bool:
     match scope.operator:
         case Operator.IN:
             return pod.priority_class in scope.values
@@ -101,10 +101,10 @@ def _has_priority(scope: Scope, pod: Pod) -> bool:
             return False
 
 
-def _growth(side: Side, own: Allocation, wanted: Allocation) -> Counter[Claim]:
+def _growth(side: Side, own: Allocation, wanted: Allocation) -> Counter[QuotaClaim]:
     before, after = _amounts(side, own), _amounts(side, wanted)
     return Counter(
-        {Claim(side, kind): amount - before.get(kind, 0) for kind, amount in after.items()}
+        {QuotaClaim(side, kind): amount - before.get(kind, 0) for kind, amount in after.items()}
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
-from trimtab.core.model.pods import Allocation, Container, Pod, Wanted
+from trimtab.core.model.pods import Allocation, Container, Pod, TargetResources
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.container_resources import overlaid
 from trimtab.core.sizing.limit_range_check import checked_items, would_refuse
@@ -18,7 +18,9 @@ _CPU = Resource.CPU
 _THOUSAND = 1000
 
 
-def nearest_accepted(pod: Pod, wanted: Wanted, limit_ranges: Sequence[LimitRangeItem]) -> Wanted:
+def nearest_accepted(
+    pod: Pod, wanted: TargetResources, limit_ranges: Sequence[LimitRangeItem]
+) -> TargetResources:
     """Return the wanted CPU, or what LimitRanges accept in its place.
 
     Where nothing helps it is returned as it is: the API server says what is wrong.
@@ -36,12 +38,14 @@ def nearest_accepted(pod: Pod, wanted: Wanted, limit_ranges: Sequence[LimitRange
     return wanted
 
 
-def _is_refused(pod: Pod, wanted: Wanted, items: Sequence[LimitRangeItem]) -> bool:
+def _is_refused(pod: Pod, wanted: TargetResources, items: Sequence[LimitRangeItem]) -> bool:
     after = [overlaid(each.spec, wanted.get(each.name)) for each in pod.containers]
     return would_refuse(items, pod, after)
 
 
-def _within_container_bounds(pod: Pod, wanted: Wanted, items: Sequence[LimitRangeItem]) -> Wanted:
+def _within_container_bounds(
+    pod: Pod, wanted: TargetResources, items: Sequence[LimitRangeItem]
+) -> TargetResources:
     item = effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return wanted
@@ -70,7 +74,9 @@ def _between(amount: int, least: int, most: int | None) -> int:
     return raised if most is None else min(raised, most)
 
 
-def _above_pod_minimum(pod: Pod, wanted: Wanted, items: Sequence[LimitRangeItem]) -> Wanted:
+def _above_pod_minimum(
+    pod: Pod, wanted: TargetResources, items: Sequence[LimitRangeItem]
+) -> TargetResources:
     """Return the wanted CPU, raised until the whole pod has what pod-type LimitRanges demand."""
     item = effective_item(items, LimitRangeType.POD)
     least = 0 if item is None else amount_of(item.min, _CPU)

@@ -15,7 +15,7 @@ from trimtab.core.changes.outcomes import EndOfBoost, Hold, Unboost
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode, effective_boost
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
-from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, PodPhase, Wanted
+from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, PodPhase, TargetResources
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.container_resources import wanted_by_autoscaler
 from trimtab.core.sizing.pod_level_resources import without_misfits
@@ -36,7 +36,7 @@ from trimtab.core.sizing.startup_boost import (
 )
 from trimtab.core.sizing.unboost_bounds import nearest_accepted
 from trimtab.core.updates import resize_or_evict
-from trimtab.core.updates.candidates import Context, distrust, only_grows
+from trimtab.core.updates.candidates import PlanContext, distrust, only_grows
 from trimtab.core.updates.snapshot import NO_MEMORY, ObservedPod, PodMemory
 
 _SHOWN_WITHIN: Final = timedelta(seconds=10)
@@ -60,7 +60,7 @@ class BoostEnd:
 
 
 def assess_boost(
-    observed: ObservedPod, autoscaler: Autoscaler | None, context: Context
+    observed: ObservedPod, autoscaler: Autoscaler | None, context: PlanContext
 ) -> BoostEnd | Hold:
     """The end of a boosted pod's boosts, as far as they are over, or why it is left alone."""
     pod, now = observed.pod, context.now
@@ -81,7 +81,7 @@ def assess_boost(
     return BoostEnd(pod, autoscaler, containers, memory, cause, now)
 
 
-def plan_end(end: BoostEnd, context: Context) -> Unboost | Hold:
+def plan_end(end: BoostEnd, context: PlanContext) -> Unboost | Hold:
     """Return the next step towards the end of a boost, or why it has to wait, budgets aside."""
     name = None if end.autoscaler is None else end.autoscaler.identity
     usual = _wanted(end, context)
@@ -130,7 +130,7 @@ def _refusal(end: BoostEnd) -> str:
     return f"the API server answers: {error}" if error else ""
 
 
-def _reported(end: BoostEnd, wanted: Wanted) -> tuple[str, ...]:
+def _reported(end: BoostEnd, wanted: TargetResources) -> tuple[str, ...]:
     """Return the containers whose boost has ended: the kubelet reports the CPU asked for."""
     containers = {one.name: one for one in end.pod.containers}
     asked = end.memory.unboost_asked
@@ -154,7 +154,7 @@ def _is_reported(pod: Pod, container: Container, goal: Allocation) -> bool:
     return _cpu_of(container.current) == _cpu_of(container.spec)
 
 
-def _reason_to_wait(end: BoostEnd, wanted: Wanted, now: datetime) -> HoldReason | None:
+def _reason_to_wait(end: BoostEnd, wanted: TargetResources, now: datetime) -> HoldReason | None:
     pod, memory = end.pod, end.memory
     if pod.phase is PodPhase.PENDING and end.cause not in _FORCED:
         return HoldReason.POD_PENDING
@@ -181,7 +181,7 @@ def _is_unmarked(end: BoostEnd, containers: Iterable[str]) -> bool:
     return end.now - removed_at < _SHOWN_WITHIN
 
 
-def _hard_limit(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> timedelta | None:
+def _hard_limit(pod: Pod, autoscaler: Autoscaler | None, context: PlanContext) -> timedelta | None:
     limit = context.settings.max_boost_duration
     # Nobody wants a boost that no autoscaler asks for, and not to be ready is no reason for one.
     return limit or (None if _is_wanted(pod, autoscaler) else MAX_BOOST_DURATION)
@@ -194,7 +194,7 @@ def _is_wanted(pod: Pod, autoscaler: Autoscaler | None) -> bool:
 
 
 def _ended(
-    pod: Pod, autoscaler: Autoscaler | None, context: Context, limit: timedelta | None
+    pod: Pod, autoscaler: Autoscaler | None, context: PlanContext, limit: timedelta | None
 ) -> tuple[tuple[str, ...], EndOfBoost]:
     """The containers whose boost is over, and why."""
     now = context.now
@@ -233,7 +233,7 @@ def _waits_for_resize(end: BoostEnd, now: datetime) -> bool:
     return resize_or_evict.is_in_progress(pod, end.memory.resize, now)
 
 
-def _wanted(end: BoostEnd, context: Context) -> Wanted:
+def _wanted(end: BoostEnd, context: PlanContext) -> TargetResources:
     """Return the CPU that boosted containers go back to: the recommendation, else the spec's."""
     pod, original = end.pod, _original(end)
     recommended = without_misfits(pod, _recommended(end, context))
@@ -271,7 +271,9 @@ def _at_least(recommended: Allocation, usual: Allocation) -> Allocation:
     )
 
 
-def _in_same_class(pod: Pod, wanted: Wanted, original: Wanted, own: Wanted) -> Wanted:
+def _in_same_class(
+    pod: Pod, wanted: TargetResources, original: TargetResources, own: TargetResources
+) -> TargetResources:
     """Return the first way back that keeps the QoS class of the pod, as the API server demands."""
     ways = (
         wanted,
@@ -290,7 +292,7 @@ def _with_request(original: Allocation, *, below: int) -> Allocation:
     return Allocation({Resource.CPU: limit - below}, original.limits) if limit > 1 else original
 
 
-def _original(end: BoostEnd) -> Wanted:
+def _original(end: BoostEnd) -> TargetResources:
     names = {each.name for each in end.pod.containers}
     return {
         name: original
@@ -299,7 +301,7 @@ def _original(end: BoostEnd) -> Wanted:
     }
 
 
-def _recommended(end: BoostEnd, context: Context) -> Wanted:
+def _recommended(end: BoostEnd, context: PlanContext) -> TargetResources:
     pod, autoscaler = end.pod, end.autoscaler
     if autoscaler is None or not autoscaler.recommendation or distrust(pod, autoscaler):
         return {}
@@ -312,7 +314,7 @@ def _recommended(end: BoostEnd, context: Context) -> Wanted:
     return {name: each for name, each in cpu.items() if name in known and each.requests}
 
 
-def _protected(pod: Pod, autoscaler: Autoscaler, context: Context) -> Autoscaler:
+def _protected(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> Autoscaler:
     """Return the autoscaler with no target below what a container would have without its boost.
 
     Where running pods only grow, or are left alone, a recommendation that fell since the pod was
@@ -330,7 +332,7 @@ def _protected(pod: Pod, autoscaler: Autoscaler, context: Context) -> Autoscaler
     return replace(autoscaler, recommendation=recommendation)
 
 
-def _is_protected(autoscaler: Autoscaler, context: Context) -> bool:
+def _is_protected(autoscaler: Autoscaler, context: PlanContext) -> bool:
     """Return True if running pods only grow, or are left alone."""
     return autoscaler.mode is UpdateMode.INITIAL or only_grows(autoscaler, context.settings)
 

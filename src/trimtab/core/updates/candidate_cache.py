@@ -24,9 +24,9 @@ from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates.candidates import (
     Candidate,
-    Context,
-    Judgement,
+    PlanContext,
     PlanSettings,
+    TargetForPod,
     assess,
     published_doubt,
     reason_to_idle,
@@ -73,7 +73,7 @@ class Basis:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class OwnerPlace:
     """A direct owner of pods and its topmost workload, with the basis of the last plan."""
 
     namespace: str
@@ -82,7 +82,7 @@ class Place:
     basis: Basis | None = None
 
 
-class Finding(NamedTuple):
+class PodFinding(NamedTuple):
     """What was found about a pod, and for how long it holds."""
 
     assessment: Candidate | Hold | None
@@ -111,11 +111,11 @@ class KnownPod:
     identity: tuple[str, str, str]
     owner: WorkloadName | None
     """The direct one."""
-    place: Place
+    place: OwnerPlace
     is_live: bool
     is_boosted: bool
-    finding: Finding | None = None
-    judgement: Judgement | None = None
+    finding: PodFinding | None = None
+    judgement: TargetForPod | None = None
     """What its autoscaler was last found to want of it."""
 
 
@@ -126,20 +126,20 @@ class LivePods:
     pods: Sequence[KnownPod]
     owned: Sequence[tuple[WorkloadName | None, Pod]]
     """Each with its direct owner."""
-    places: frozenset[Place]
+    places: frozenset[OwnerPlace]
     boosted: frozenset[str]
     """The uids of those with a boost."""
     boosts: Sequence[int]
     """The positions of those with a boost."""
 
 
-class KnownPods:
+class CandidateCache:
     """The pods of the last plans; an operator's settings never change while it is kept."""
 
     def __init__(self) -> None:
         # By the identity of the observation: each is held here, so that no other can have it.
         self._pods: dict[int, KnownPod] = {}
-        self._places: dict[tuple[object, ...], Place] = {}
+        self._places: dict[tuple[object, ...], OwnerPlace] = {}
         self._autoscalers: dict[AutoscalerName, ObservedAutoscaler] = {}
         self._met: Sequence[ObservedPod] = ()
         """All pods of the last plan of all."""
@@ -174,7 +174,7 @@ class KnownPods:
         self._autoscalers.update((each.autoscaler.identity, each) for each in found)
         return found
 
-    def renew_bases(self, live: LivePods, index: AutoscalerIndex, context: Context) -> None:
+    def renew_bases(self, live: LivePods, index: AutoscalerIndex, context: PlanContext) -> None:
         """Bring the bases of all places of the pods up to date; where nothing changed they stay."""
         for place in live.places:
             basis = _basis(place, index, context)
@@ -186,7 +186,7 @@ class KnownPods:
     def _introduce(self, observed: ObservedPod) -> KnownPod:
         pod = observed.pod
         owner = disruption_budgets.owner_of(pod)
-        place = Place(pod.namespace, observed.workload, owner)
+        place = OwnerPlace(pod.namespace, observed.workload, owner)
         return KnownPod(
             observed,
             (pod.namespace, pod.name, pod.uid),
@@ -197,7 +197,7 @@ class KnownPods:
         )
 
 
-def find(known: KnownPod, index: AutoscalerIndex, context: Context) -> Finding:
+def find(known: KnownPod, index: AutoscalerIndex, context: PlanContext) -> PodFinding:
     """What a look at the pod finds now, which is what was found before if that still holds."""
     finding, basis = known.finding, known.place.basis
     assert basis is not None
@@ -206,20 +206,24 @@ def find(known: KnownPod, index: AutoscalerIndex, context: Context) -> Finding:
     return finding
 
 
-def _find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: Context) -> Finding:
+def _find_anew(
+    known: KnownPod, basis: Basis, index: AutoscalerIndex, context: PlanContext
+) -> PodFinding:
     pod, workload, now = known.observed.pod, known.observed.workload, context.now
     autoscaler = governor_of(index, workload, pod.labels)
     key = pod.uid, None if autoscaler is None else autoscaler.identity
     memory = context.snapshot.pod_memory.get(key, NO_MEMORY)
     if autoscaler is None:
-        return Finding(None, basis, key, memory, now, _END_OF_TIME)
+        return PodFinding(None, basis, key, memory, now, _END_OF_TIME)
     judgement = known.judgement = _judgement(known, autoscaler, context)
     assessment = assess(pod, autoscaler, workload, context, judgement=judgement)
     until = _end_of_finding(pod, autoscaler, memory, basis, context)
-    return Finding(assessment, basis, key, memory, now, until)
+    return PodFinding(assessment, basis, key, memory, now, until)
 
 
-def _judgement(known: KnownPod, autoscaler: Autoscaler, context: Context) -> Judgement | None:
+def _judgement(
+    known: KnownPod, autoscaler: Autoscaler, context: PlanContext
+) -> TargetForPod | None:
     before, pod = known.judgement, known.observed.pod
     if before is not None and before.stands(autoscaler, context.limit_ranges_of(pod)):
         return before
@@ -229,7 +233,7 @@ def _judgement(known: KnownPod, autoscaler: Autoscaler, context: Context) -> Jud
 
 
 def _end_of_finding(
-    pod: Pod, autoscaler: Autoscaler, memory: PodMemory, basis: Basis, context: Context
+    pod: Pod, autoscaler: Autoscaler, memory: PodMemory, basis: Basis, context: PlanContext
 ) -> datetime:
     """When a look at the pod may find something else although nothing has changed."""
     now = context.now
@@ -266,11 +270,11 @@ def _live_pods(live: Iterable[KnownPod]) -> LivePods:
     )
 
 
-def _key(place: Place) -> tuple[object, ...]:
+def _key(place: OwnerPlace) -> tuple[object, ...]:
     return place.namespace, place.workload, place.owner
 
 
-def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
+def _basis(place: OwnerPlace, index: AutoscalerIndex, context: PlanContext) -> Basis:
     workload, owner = place.workload, place.owner
     snapshot = context.snapshot
     group = None if owner is None else context.groups.get(owner)
@@ -328,18 +332,18 @@ class _Part:
         return self.since <= now < self.until
 
 
-class Findings:
+class LastFindings:
     """What plans of all pods found last."""
 
     def __init__(self) -> None:
         self._live: LivePods | None = None
         self._memory: object = None
         """The very map of all memories: another may hold something else."""
-        self._parts: dict[Place, _Part] = {}
+        self._parts: dict[OwnerPlace, _Part] = {}
         self._found: list[Candidate | Hold | None] = []
 
     def renew(
-        self, live: LivePods, index: AutoscalerIndex, context: Context
+        self, live: LivePods, index: AutoscalerIndex, context: PlanContext
     ) -> Sequence[Candidate | Hold | None]:
         """What is found now about each of the pods; None where no autoscaler governs it."""
         if not context.snapshot.is_all:
@@ -361,7 +365,7 @@ class Findings:
             part.positions.append(position)
             part.pods.append(known)
 
-    def _look(self, part: _Part, index: AutoscalerIndex, context: Context) -> None:
+    def _look(self, part: _Part, index: AutoscalerIndex, context: PlanContext) -> None:
         found = [find(known, index, context) for known in part.pods]
         for position, finding in zip(part.positions, found, strict=True):
             self._found[position] = finding.assessment

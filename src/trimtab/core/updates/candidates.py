@@ -33,7 +33,7 @@ from trimtab.core.model.pods import (
     Pod,
     PodPhase,
     ResizeState,
-    Wanted,
+    TargetResources,
     WorkloadName,
 )
 from trimtab.core.model.resources import BOTH, Resource
@@ -147,8 +147,8 @@ class Candidate(NamedTuple):
     autoscaler: Autoscaler
     change: Change
     quick_oom: bool
-    wanted: Wanted
-    standing: disruption.Standing
+    wanted: TargetResources
+    standing: disruption.GroupPermission
     memory: PodMemory
     restraint: HoldReason | None = None
     """Why the pod may only grow in place, mostly as it was changed a moment ago (D17)."""
@@ -163,7 +163,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(slots=True)
-class Judgement:
+class TargetForPod:
     """What an autoscaler wants of pods whose containers have the same."""
 
     autoscaler: Autoscaler
@@ -181,7 +181,7 @@ class Judgement:
     """Whether it would want more, were it not for a horizontal autoscaler."""
     is_boosted: bool = False
     """True if the CPU of a container is boosted, and so not looked at."""
-    wanted: Wanted | None = None
+    wanted: TargetResources | None = None
     """What the containers shall have; None until somebody asks."""
     cut: Capped | None = None
     """The recommendation that takes from the pod what a LimitRange does not give new pods."""
@@ -192,14 +192,14 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PlanContext:
     """What is the same for all pods of one plan."""
 
     snapshot: Snapshot
     settings: PlanSettings
     groups: dict[WorkloadName, disruption.ReplicaGroup]
     now: datetime
-    judgements: dict[tuple[object, ...], Judgement] = field(default_factory=dict)
+    judgements: dict[tuple[object, ...], TargetForPod] = field(default_factory=dict)
     """Pods of a workload are alike, so most of them were judged before."""
     in_the_way: frozenset[str] = frozenset()
     """The uids of boosted pods that fill a quota which missing pods need."""
@@ -217,7 +217,7 @@ class Context:
     """By workload its live pods, once they were asked for."""
     _precedents: dict[tuple[object, ...], bool] = field(default_factory=dict)
     """The answers of `has_precedent`."""
-    _foreseen: dict[tuple[object, ...], Wanted] = field(default_factory=dict)
+    _foreseen: dict[tuple[object, ...], TargetResources] = field(default_factory=dict)
     """The answers of `foresee`."""
 
     def successor_of(self, pod: Pod) -> Pod | None:
@@ -233,7 +233,7 @@ class Context:
             return None
         return successors.from_template(pod, template, sizes)
 
-    def foresee(self, pod: Pod, autoscaler: Autoscaler) -> Wanted | None:
+    def foresee(self, pod: Pod, autoscaler: Autoscaler) -> TargetResources | None:
         """Return what is recommended for the pod's successor; None if its template is unknown."""
         owner = disruption.owner_of(pod)
         if owner is None or owner not in self.snapshot.template_sizes:
@@ -258,7 +258,7 @@ class Context:
         return self._new_pods[0].get(namespace, ())
 
     def has_precedent(
-        self, pod: Pod, autoscaler: Autoscaler, workload: WorkloadName, wanted: Wanted
+        self, pod: Pod, autoscaler: Autoscaler, workload: WorkloadName, wanted: TargetResources
     ) -> bool:
         """Return True if a live pod of the workload has the size that is wanted of the pod."""
         # A pod that is OOM-killed may want another size than its siblings.
@@ -327,7 +327,7 @@ class Context:
         items, rooms = self.snapshot.limit_ranges.get(pod.namespace, ()), self.snapshot.rooms
         return items if rooms is None else (*items, *rooms.for_pod(pod))
 
-    def judge(self, pod: Pod, autoscaler: Autoscaler) -> Judgement:
+    def judge(self, pod: Pod, autoscaler: Autoscaler) -> TargetForPod:
         """What the autoscaler wants of the pod."""
         key = _alike(pod, autoscaler)
         found = self.judgements.get(key)
@@ -335,20 +335,20 @@ class Context:
             found = self.judgements[key] = _judge(pod, autoscaler, self)
         return found
 
-    def want(self, pod: Pod, autoscaler: Autoscaler, judgement: Judgement) -> Wanted:
+    def want(self, pod: Pod, autoscaler: Autoscaler, judgement: TargetForPod) -> TargetResources:
         """What the pod's containers shall have by the judgement."""
         if judgement.wanted is None:
             judgement.wanted = _wanted(pod, autoscaler, judgement, self)
         return judgement.wanted
 
 
-class Facts(NamedTuple):
+class CheckInputs(NamedTuple):
     """One pod, its autoscaler and what follows from the two; a tuple is made fastest."""
 
     pod: Pod
     autoscaler: Autoscaler
     workload: WorkloadName | None
-    judgement: Judgement
+    judgement: TargetForPod
     quick_oom: bool
     """True if an OOM-killed container would get more memory: that cannot wait."""
     memory: PodMemory
@@ -362,9 +362,9 @@ def assess(
     pod: Pod,
     autoscaler: Autoscaler,
     workload: WorkloadName | None,
-    context: Context,
+    context: PlanContext,
     *,
-    judgement: Judgement | None = None,
+    judgement: TargetForPod | None = None,
 ) -> Candidate | Hold:
     """The pod as a candidate, or the first reason why it is none.
 
@@ -388,7 +388,7 @@ def assess(
     return _candidate_by_standing(facts, context)
 
 
-def _candidate_by_standing(facts: Facts, context: Context) -> Candidate | Hold:
+def _candidate_by_standing(facts: CheckInputs, context: PlanContext) -> Candidate | Hold:
     pod, name = facts.pod, facts.autoscaler.identity
     standing = standing_of(facts, context)
     candidate = candidate_of(facts, context, standing)
@@ -399,7 +399,7 @@ def _candidate_by_standing(facts: Facts, context: Context) -> Candidate | Hold:
     return candidate
 
 
-def shrinks_to_take_back(facts: Facts, context: Context) -> Wanted:
+def shrinks_to_take_back(facts: CheckInputs, context: PlanContext) -> TargetResources:
     """Return what to ask for instead of a shrink that the kubelet has put off; mostly nothing.
 
     No mode takes more than is recommended, and where pods only grow none takes anything.
@@ -417,7 +417,7 @@ def shrinks_to_take_back(facts: Facts, context: Context) -> Wanted:
     return outdated_shrinks(pod, autoscaler, memory, wanted, least)
 
 
-def candidate_to_take_back(facts: Facts, back: Wanted) -> Candidate:
+def candidate_to_take_back(facts: CheckInputs, back: TargetResources) -> Candidate:
     """Return the pod as a candidate that is given back what its spec would take from it."""
     return Candidate(
         facts.pod,
@@ -425,7 +425,7 @@ def candidate_to_take_back(facts: Facts, back: Wanted) -> Candidate:
         change=facts.judgement.change,
         quick_oom=facts.quick_oom,
         wanted=back,
-        standing=disruption.Standing.OPEN,
+        standing=disruption.GroupPermission.OPEN,
         memory=facts.memory,
         takes_back=True,
         workload=facts.workload,
@@ -433,7 +433,9 @@ def candidate_to_take_back(facts: Facts, back: Wanted) -> Candidate:
     )
 
 
-def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldReason:
+def standing_of(
+    facts: CheckInputs, context: PlanContext
+) -> disruption.GroupPermission | HoldReason:
     """Return what the replica group permits, or why none of its pods may be touched.
 
     Of a small group no pod is evicted, but one that is OOM-killed early may grow in all modes.
@@ -446,12 +448,12 @@ def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldRea
     )
     is_small = standing is HoldReason.BELOW_MIN_REPLICAS
     if is_small and facts.quick_oom and context.resizes(facts.pod):
-        return disruption.Standing.RESIZE_ONLY
+        return disruption.GroupPermission.RESIZE_ONLY
     return standing
 
 
 def candidate_of(
-    facts: Facts, context: Context, standing: disruption.Standing | HoldReason
+    facts: CheckInputs, context: PlanContext, standing: disruption.GroupPermission | HoldReason
 ) -> Candidate:
     """The pod as a candidate, whatever its replica group permits."""
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
@@ -466,7 +468,7 @@ def candidate_of(
         change=change,
         quick_oom=facts.quick_oom,
         wanted=cut or wanted,
-        standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
+        standing=disruption.GroupPermission.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
         restraint=restraint if is_restrained else None,
         is_cut=bool(cut),
@@ -475,7 +477,7 @@ def candidate_of(
     )
 
 
-def _restraint(facts: Facts, context: Context) -> HoldReason | None:
+def _restraint(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     """Return why the pod may only grow in place, if it can."""
     if is_cooling(facts, context):
         return HoldReason.COOL_DOWN
@@ -484,7 +486,7 @@ def _restraint(facts: Facts, context: Context) -> HoldReason | None:
     return HoldReason.WORKLOAD_DEGRADED if _is_degraded(facts, context) else None
 
 
-def _wanted_with_cut(facts: Facts, context: Context) -> Wanted | None:
+def _wanted_with_cut(facts: CheckInputs, context: PlanContext) -> TargetResources | None:
     """Return the size that a LimitRange allows a pod that is OOM-killed early; mostly None.
 
     The API server refuses more memory for a pod that keeps more CPU than a LimitRange allows.
@@ -504,13 +506,13 @@ def facts_about(
     pod: Pod,
     autoscaler: Autoscaler,
     workload: WorkloadName | None,
-    judgement: Judgement,
-    context: Context,
-) -> Facts:
+    judgement: TargetForPod,
+    context: PlanContext,
+) -> CheckInputs:
     """All that the checks of one pod ask for."""
     killed = _killed_early(pod, autoscaler, context)
     waiting = [each for each in killed if holds(autoscaler, each.name, Resource.MEMORY)]
-    return Facts(
+    return CheckInputs(
         pod,
         autoscaler,
         workload,
@@ -524,7 +526,7 @@ def facts_about(
     )
 
 
-def is_cooling(facts: Facts, context: Context) -> bool:
+def is_cooling(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the pod was changed a moment ago and no OOM kill makes it urgent."""
     updated = facts.memory.last_updated_at
     if updated is None or facts.quick_oom:
@@ -537,7 +539,9 @@ def is_cooling(facts: Facts, context: Context) -> bool:
     return not (is_refused and facts.judgement.change.scale_up)
 
 
-def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted] | None:
+def growth_in_cool_down(
+    facts: CheckInputs, context: PlanContext
+) -> tuple[Change, TargetResources] | None:
     """Return what may grow in place although the pod must not restart; None if nothing (D17).
 
     The last resize must show on the pod. The growth must matter by itself, restart nothing, and
@@ -561,12 +565,14 @@ def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted]
     return (change, wanted) if is_possible else None
 
 
-def measure_part(pod: Pod, judgement: Judgement, wanted: Wanted) -> Change:
+def measure_part(pod: Pod, judgement: TargetForPod, wanted: TargetResources) -> Change:
     """Measure the change if containers got only what is wanted of the recommendation."""
     return urgency.measure_change(pod, recommended_part(judgement, wanted))
 
 
-def recommended_part(judgement: Judgement, wanted: Wanted) -> list[ContainerRecommendation]:
+def recommended_part(
+    judgement: TargetForPod, wanted: TargetResources
+) -> list[ContainerRecommendation]:
     """Return the recommendation as far as it is wanted."""
     asked = {name: allocation.requests or NO_AMOUNTS for name, allocation in wanted.items()}
     return [
@@ -681,10 +687,10 @@ def _content(allocation: Allocation) -> tuple[object, object]:
     )
 
 
-def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
+def _judge(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> TargetForPod:
     limit_ranges = context.limit_ranges_of(pod)
     if (doubt := distrust(pod, autoscaler)) is not None:
-        return Judgement(autoscaler, limit_ranges, doubt)
+        return TargetForPod(autoscaler, limit_ranges, doubt)
     boosts = boosted_containers(pod)
     # The CPU of a boosted container is the boost's: it says nothing about the recommendation, and
     # with the feature gate off no pod is changed for it (D20).
@@ -704,9 +710,9 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
         scaled -= _misfits(pod, autoscaler, capped, limit_ranges)
     recommendation = [entry for entry in capped.recommendations if entry.container_name in scaled]
     if not recommendation:
-        return Judgement(autoscaler, limit_ranges, HoldReason.NO_RECOMMENDATION)
+        return TargetForPod(autoscaler, limit_ranges, HoldReason.NO_RECOMMENDATION)
     upscales = autoscaler.mode is UpdateMode.UPSCALE_ONLY
-    return Judgement(
+    return TargetForPod(
         autoscaler,
         limit_ranges,
         None,
@@ -740,7 +746,9 @@ def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[Limit
     return urgency.measure_change(pod, all_of_it.recommendations).relative_difference > 0
 
 
-def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Context) -> Wanted:
+def _wanted(
+    pod: Pod, autoscaler: Autoscaler, judgement: TargetForPod, context: PlanContext
+) -> TargetResources:
     if autoscaler.mode in EVICTING_MODES:
         # Limits are the admission controller's part.
         return {
@@ -750,7 +758,9 @@ def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Con
     return _resized(pod, autoscaler, judgement.capped, context)
 
 
-def _resized(pod: Pod, autoscaler: Autoscaler, capped: Capped | None, context: Context) -> Wanted:
+def _resized(
+    pod: Pod, autoscaler: Autoscaler, capped: Capped | None, context: PlanContext
+) -> TargetResources:
     """Return the sizes that a resize asks for by the capped recommendation."""
     wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod), capped)
     if only_grows(autoscaler, context.settings):
@@ -772,7 +782,7 @@ def _misfits(
     return frozenset(find_misfits(pod, wanted))
 
 
-def _killed_early(pod: Pod, autoscaler: Autoscaler, context: Context) -> list[Container]:
+def _killed_early(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> list[Container]:
     settings = context.settings
     threshold = urgency.quick_oom_threshold(
         autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config
@@ -780,13 +790,13 @@ def _killed_early(pod: Pod, autoscaler: Autoscaler, context: Context) -> list[Co
     return urgency.killed_early(pod, autoscaler, threshold, context.now)
 
 
-def _amounts_are_possible(facts: Facts, _: Context) -> HoldReason | None:
+def _amounts_are_possible(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
     # A policy with a negative bound, which nobody refused, leads to requests that the API server
     # will refuse: an evicted pod would never come back.
     return None if facts.judgement.is_possible else HoldReason.RECOMMENDATION_SUSPICIOUS
 
 
-def _is_worth_it(change: Change, facts: Facts, context: Context) -> HoldReason | None:
+def _is_worth_it(change: Change, facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     return urgency.reason_to_wait(
         change,
         quick_oom=facts.quick_oom,
@@ -796,7 +806,7 @@ def _is_worth_it(change: Change, facts: Facts, context: Context) -> HoldReason |
     )
 
 
-def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
+def _worth_it(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     reason = _is_worth_it(facts.judgement.change, facts, context)
     if facts.is_cure_held and reason in _OF_TRIFLES:
         # What is left to change is not what the pod needs.
@@ -808,18 +818,18 @@ def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
     return HoldReason.SCALED_HORIZONTALLY if facts.judgement.holds_change else reason
 
 
-def _grows_if_it_must(facts: Facts, _: Context) -> HoldReason | None:
+def _grows_if_it_must(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
     shrinks = (
         facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.judgement.change.scale_up
     )
     return HoldReason.ONLY_SHRINKS if shrinks else None
 
 
-def _meets_requirements(facts: Facts, _: Context) -> HoldReason | None:
+def _meets_requirements(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
     return None if facts.judgement.meets_requirements else HoldReason.REQUIREMENT_NOT_MET
 
 
-def _role_is_settled(facts: Facts, context: Context) -> HoldReason | None:
+def _role_is_settled(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     since = facts.memory.governed_since
     if since is None or facts.judgement.change.scale_up:
         return None
@@ -827,24 +837,24 @@ def _role_is_settled(facts: Facts, context: Context) -> HoldReason | None:
     return None if settled else HoldReason.ROLE_DWELL
 
 
-def _has_cooled_down(facts: Facts, context: Context) -> HoldReason | None:
+def _has_cooled_down(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     if not is_cooling(facts, context):
         return None
     return HoldReason.COOL_DOWN if growth_in_cool_down(facts, context) is None else None
 
 
-def _admission_is_alive(_: Facts, context: Context) -> HoldReason | None:
+def _admission_is_alive(_: CheckInputs, context: PlanContext) -> HoldReason | None:
     return None if context.snapshot.admission_alive else HoldReason.ADMISSION_ABSENT
 
 
-def _converges(facts: Facts, context: Context) -> HoldReason | None:
+def _converges(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     if not _acts_in_vain(facts, context) or _dies_on(facts, context):
         return None
     grows = _was_left_small(facts, context) and growth_in_cool_down(facts, context) is not None
     return None if grows else HoldReason.NOT_CONVERGING
 
 
-def _acts_in_vain(facts: Facts, context: Context) -> bool:
+def _acts_in_vain(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if earlier changes to the workload did not show, and it is left alone for now."""
     record = None if facts.workload is None else context.snapshot.convergence.get(facts.workload)
     if record is None:
@@ -852,7 +862,7 @@ def _acts_in_vain(facts: Facts, context: Context) -> bool:
     return record.failures >= context.settings.max_misses or not record.is_due(context.now)
 
 
-def _dies_on(facts: Facts, context: Context) -> bool:
+def _dies_on(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the pod is OOM-killed early, and evictions of the workload had no effect.
 
     Growth in place repeats none of them.
@@ -862,7 +872,7 @@ def _dies_on(facts: Facts, context: Context) -> bool:
     return is_in_vain and is_open
 
 
-def _was_left_small(facts: Facts, context: Context) -> bool:
+def _was_left_small(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the change without effect is an eviction into a quota without room.
 
     The note of admission explains it, and growth in place repeats nothing.
@@ -873,20 +883,20 @@ def _was_left_small(facts: Facts, context: Context) -> bool:
     )
 
 
-def _is_well(facts: Facts, context: Context) -> HoldReason | None:
+def _is_well(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     if not _is_degraded(facts, context):
         return None
     grows = growth_in_cool_down(facts, context) is not None
     return None if grows else HoldReason.WORKLOAD_DEGRADED
 
 
-def _is_degraded(facts: Facts, context: Context) -> bool:
+def _is_degraded(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the workload has got worse, and more memory alone is no cure."""
     # A pod that is OOM-killed in a loop gets ready only with more memory.
     return facts.workload in context.snapshot.degraded and not facts.quick_oom
 
 
-def detail_of(reason: HoldReason, workload: WorkloadName | None, context: Context) -> str:
+def detail_of(reason: HoldReason, workload: WorkloadName | None, context: PlanContext) -> str:
     """Return what is known of the reason, in words for people."""
     if reason is not HoldReason.WORKLOAD_DEGRADED or workload is None:
         return ""
@@ -894,7 +904,7 @@ def detail_of(reason: HoldReason, workload: WorkloadName | None, context: Contex
 
 
 # What the change is worth comes before what stands in its way: that is what people ask first.
-CHECKS: Final[tuple[Callable[[Facts, Context], HoldReason | None], ...]] = (
+CHECKS: Final[tuple[Callable[[CheckInputs, PlanContext], HoldReason | None], ...]] = (
     _amounts_are_possible,
     _worth_it,
     _grows_if_it_must,

@@ -19,7 +19,7 @@ from trimtab.core.model.pods import Pod
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation.conditions import dated
-from trimtab.core.updates.failed_changes import Miss
+from trimtab.core.updates.failed_changes import FailedChange
 
 _TRUE: Final = "True"
 _MOST_DETAILS: Final = 3
@@ -76,7 +76,7 @@ _SUSPICIONS: Final = {
 def update_conditions(
     autoscaler: Autoscaler,
     outcomes: Sequence[Outcome],
-    miss: Miss | None,
+    miss: FailedChange | None,
     *,
     max_misses: int,
     now: datetime,
@@ -94,7 +94,9 @@ def update_conditions(
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
 
 
-def has_news(autoscaler: Autoscaler, outcomes: Iterable[Outcome], miss: Miss | None) -> bool:
+def has_news(
+    autoscaler: Autoscaler, outcomes: Iterable[Outcome], miss: FailedChange | None
+) -> bool:
     """Whether there is anything to tell of the autoscaler, or anything was told before.
 
     Of most there is nothing, and then its conditions need no look.
@@ -193,7 +195,7 @@ def _word(act: Evict | Resize | Unboost) -> str:
             assert_never(act)
 
 
-def _without_effect(miss: Miss | None, max_misses: int) -> Iterator[Condition]:
+def _without_effect(miss: FailedChange | None, max_misses: int) -> Iterator[Condition]:
     if miss is None:
         return
     is_over = miss.retry.failures >= max_misses

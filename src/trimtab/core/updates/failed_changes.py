@@ -36,7 +36,7 @@ _CLEARLY: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class FailedChange:
     """The changes of one workload that had no effect since one last had."""
 
     retry: Retry
@@ -63,14 +63,14 @@ class Miss:
 
 
 def count_miss(
-    before: Miss | None,
+    before: FailedChange | None,
     missed: Missed,
     *,
     known: Iterable[str],
     generation: int,
     now: datetime,
     recommendation: Iterable[ContainerRecommendation] = (),
-) -> Miss:
+) -> FailedChange:
     """One miss more."""
     retry = Retry() if before is None else before.retry
     refusals = 0 if before is None else before.refusals
@@ -83,7 +83,7 @@ def count_miss(
         retry, refusals = Retry(retry.failures, delayed.not_before), delayed.failures
     else:
         retry = retry.after_failure(now, FIRST_DELAY)
-    return Miss(
+    return FailedChange(
         retry,
         missed.suspect,
         missed.expectation,
@@ -96,7 +96,7 @@ def count_miss(
 
 
 def is_forgiven(
-    miss: Miss,
+    miss: FailedChange,
     pods: Iterable[Pod],
     generation: int | None,
     recommendation: Iterable[ContainerRecommendation] = (),
@@ -112,7 +112,7 @@ def is_forgiven(
     )
 
 
-def recall_small(miss: Miss, pods: Iterable[Pod]) -> Miss:
+def recall_small(miss: FailedChange, pods: Iterable[Pod]) -> FailedChange:
     """Return the miss without its small pod where no living pod of the workload is as small."""
     live = [pod for pod in pods if not pod.is_deleting and pod.phase not in _ENDED]
     if not miss.left_small or not all(has_more(pod, miss.left_small) for pod in live):

@@ -8,7 +8,7 @@ from collections.abc import Container as Kinds
 from typing import Final
 
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
-from trimtab.core.model.pods import Allocation, Container, Pod, ResizeState, Wanted
+from trimtab.core.model.pods import Allocation, Container, Pod, ResizeState, TargetResources
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 PENDING: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.PENDING_UNKNOWN)
@@ -16,8 +16,8 @@ PENDING: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.PEND
 
 
 def fitting_part(
-    pod: Pod, wanted: Wanted, scarce: Kinds[Resource], *, least: float, is_for_memory: bool
-) -> Wanted:
+    pod: Pod, wanted: TargetResources, scarce: Kinds[Resource], *, least: float, is_for_memory: bool
+) -> TargetResources:
     """Return what to ask for in the place of a pending resize; nothing if that gains nothing.
 
     Containers keep what they have of resources that are scarce. For memory that ends OOM kills, CPU

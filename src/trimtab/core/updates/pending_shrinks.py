@@ -17,7 +17,7 @@ from trimtab.core.model.pods import (
     Container,
     Pod,
     ResizeState,
-    Wanted,
+    TargetResources,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.container_resources import is_off
@@ -27,7 +27,7 @@ from trimtab.core.updates.resize_or_evict import ResizeMemory
 _AT_WORK: Final = frozenset({ResizeState.IN_PROGRESS, ResizeState.IN_PROGRESS_UNKNOWN})
 
 
-def forbidden_shrinks(pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory) -> Wanted:
+def forbidden_shrinks(pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory) -> TargetResources:
     """Return what containers have of the resources that shrink, where nothing may shrink."""
     if pod.resize in _AT_WORK or not _was_resized(pod, memory):
         return {}
@@ -38,8 +38,8 @@ def forbidden_shrinks(pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory) ->
 
 
 def outdated_shrinks(
-    pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory, wanted: Wanted, least: float
-) -> Wanted:
+    pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory, wanted: TargetResources, least: float
+) -> TargetResources:
     """Return what is wanted, or what containers have if that is less, instead of a shrink.
 
     A shrink is outdated if more than it leaves is wanted, by at least the share `least`.
@@ -128,7 +128,7 @@ def _bounded(
     }
 
 
-def _collect(found: Iterator[tuple[Container, Resource, Allocation]]) -> Wanted:
+def _collect(found: Iterator[tuple[Container, Resource, Allocation]]) -> TargetResources:
     """Return by container the amounts of the named resources that its spec does not ask for."""
     requests: dict[str, dict[Resource, int]] = {}
     limits: dict[str, dict[Resource, int]] = {}

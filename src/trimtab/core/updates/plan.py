@@ -28,7 +28,14 @@ from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
 from trimtab.core.model.matching import governor_of, index_by_workload
-from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, Wanted, WorkloadName
+from trimtab.core.model.pods import (
+    Allocation,
+    Pod,
+    PodPhase,
+    ResizeState,
+    TargetResources,
+    WorkloadName,
+)
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing import node_use
 from trimtab.core.sizing.admission_patch import size_successor
@@ -46,18 +53,18 @@ from trimtab.core.sizing.node_use import Promised, Shortage
 from trimtab.core.sizing.pod_level_resources import without_misfits
 from trimtab.core.sizing.pod_totals import requested_after, reserved_for
 from trimtab.core.sizing.quota_check import Refusal
-from trimtab.core.sizing.quotas import Claim, Claims
+from trimtab.core.sizing.quotas import Claims, QuotaClaim
 from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates import boost_end, quota_plan, resize_or_evict, successors
 from trimtab.core.updates.boost_end import BoostEnd
-from trimtab.core.updates.candidate_cache import Findings, KnownPods, LivePods
+from trimtab.core.updates.candidate_cache import CandidateCache, LastFindings, LivePods
 from trimtab.core.updates.candidates import (
     EVICTING_MODES,
     Candidate,
-    Context,
-    Judgement,
+    PlanContext,
     PlanSettings,
+    TargetForPod,
     detail_of,
     measure_part,
     recommended_part,
@@ -120,7 +127,7 @@ class Spent:
     """The direct owners of pods whose containers are restarted."""
     restarts: set[str] = field(default_factory=set)
     """The namespaces in which containers of a ready pod are restarted."""
-    claimed: defaultdict[tuple[str, str], Counter[Claim]] = field(
+    claimed: defaultdict[tuple[str, str], Counter[QuotaClaim]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
     """By namespace and quota what successors and resizes will take of it."""
@@ -157,8 +164,8 @@ class Planner:
 
     def __init__(self, settings: PlanSettings) -> None:
         self._settings = settings
-        self._known = KnownPods()
-        self._findings = Findings()
+        self._known = CandidateCache()
+        self._findings = LastFindings()
         self._groups: dict[WorkloadName, disruption_budgets.ReplicaGroup] = {}
         self._counted: tuple[object, ...] | None = None
         """What the groups were counted from."""
@@ -177,7 +184,7 @@ class Planner:
         in_the_way: frozenset[str] = frozenset()
         if live.boosted and snapshot.short_handed:
             in_the_way = find_boosts_in_the_way(snapshot, groups)
-        context = Context(snapshot, settings, groups, now, in_the_way=in_the_way)
+        context = PlanContext(snapshot, settings, groups, now, in_the_way=in_the_way)
         assessments = self._assess_all(live, context)
         ends = [each for each in assessments if isinstance(each, BoostEnd)]
         candidates = [each for each in assessments if isinstance(each, Candidate)]
@@ -213,7 +220,7 @@ class Planner:
         return _count_wishes(outcomes, self._boosted)
 
     def _split_surge(
-        self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
+        self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: PlanContext
     ) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
         """The candidates that may go on, and those that a sudden surge of changes holds back."""
         surging = context.snapshot.surging
@@ -232,7 +239,7 @@ class Planner:
         return [each for each in candidates if id(each) not in found], held
 
     def _find_surging(
-        self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
+        self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: PlanContext
     ) -> frozenset[str]:
         usual, settings = context.snapshot.usual_shares, context.settings
         if not usual:
@@ -251,7 +258,7 @@ class Planner:
         return [hold for _, hold in self._surge_holds.values()]
 
     def _assess_all(
-        self, live: LivePods, context: Context
+        self, live: LivePods, context: PlanContext
     ) -> Sequence[Candidate | BoostEnd | Hold | None]:
         """What is found about each live pod; None where no autoscaler governs it."""
         gates = context.settings.gates
@@ -331,7 +338,7 @@ def _count_wishes(
     return {namespace: Wishes(wanting[namespace], counted[namespace]) for namespace in counted}
 
 
-def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: Context) -> Outcome:
+def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: PlanContext) -> Outcome:
     """The outcome itself, or a hold that shows it where nothing may be done."""
     if isinstance(outcome, Hold) or not is_held_back(outcome.pod, autoscaler, context):
         return outcome
@@ -339,7 +346,7 @@ def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: Context) ->
     return Hold(outcome.pod, outcome.autoscaler, HoldReason.PAUSED, change, withheld=outcome)
 
 
-def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> bool:
+def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: PlanContext) -> bool:
     """Whether somebody says that nothing may be done about the pod for now."""
     return (
         context.settings.paused
@@ -348,7 +355,7 @@ def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> b
     )
 
 
-def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | Hold:
+def _choose_unboost(end: BoostEnd, context: PlanContext, spent: Spent) -> Unboost | Hold:
     step = boost_end.plan_end(end, context)
     if isinstance(step, Hold) or not resize_or_evict.restarts_containers(step.pod, step.wanted):
         return step
@@ -363,7 +370,7 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
     return step
 
 
-def _reason_against_unboost(end: BoostEnd, context: Context, spent: Spent) -> HoldReason | None:
+def _reason_against_unboost(end: BoostEnd, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Return why a boost cannot end by a restart, which is a disruption like an eviction (D17)."""
     group = context.group_of(end.pod)
     minimum = context.settings.disruption.min_replicas
@@ -377,7 +384,7 @@ def _reason_against_unboost(end: BoostEnd, context: Context, spent: Spent) -> Ho
     return None
 
 
-def _is_forced(end: BoostEnd, context: Context, spent: Spent) -> bool:
+def _is_forced(end: BoostEnd, context: PlanContext, spent: Spent) -> bool:
     """Return True if the boost ends whatever budgets say: none lasts beyond its hard limit (D8).
 
     Of one owner one pod restarts after the other.
@@ -394,7 +401,7 @@ def _is_forced(end: BoostEnd, context: Context, spent: Spent) -> bool:
     )
 
 
-def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
+def _choose(candidate: Candidate, context: PlanContext, spent: Spent) -> Evict | Resize | Hold:
     if candidate.takes_back:
         return _take_back(candidate, context, spent)
     outcome = _choose_whole(candidate, context, spent)
@@ -410,7 +417,7 @@ def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Res
     return resize or outcome
 
 
-def _take_back(candidate: Candidate, context: Context, spent: Spent) -> Resize | Hold:
+def _take_back(candidate: Candidate, context: PlanContext, spent: Spent) -> Resize | Hold:
     """Take back a shrink, unless the API server has lately refused that."""
     memory = candidate.memory.resize
     asked = {name: each.requests or {} for name, each in candidate.wanted.items()}
@@ -426,7 +433,7 @@ def _take_back(candidate: Candidate, context: Context, spent: Spent) -> Resize |
     return _spend_resize(candidate, candidate.wanted, spent)
 
 
-def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Candidate | None:
+def _free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -> Candidate | None:
     """The candidate with only what it can get without a restart; None if that is not worth it.
 
     A container that restarts for more memory need not wait for CPU (D17).
@@ -449,7 +456,9 @@ def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Ca
     return part if is_possible else None
 
 
-def _part_put_off(candidate: Candidate, context: Context, claimed: Resources) -> Candidate | None:
+def _part_put_off(
+    candidate: Candidate, context: PlanContext, claimed: Resources
+) -> Candidate | None:
     """The candidate with what may fit, in the place of a larger resize that is put off or refused.
 
     The kubelet does all of a resize or nothing, so one resource without room keeps all others.
@@ -474,14 +483,16 @@ def _part_put_off(candidate: Candidate, context: Context, claimed: Resources) ->
 
 
 def _part_to_rescue(
-    candidate: Candidate, reason: HoldReason, context: Context, spent: Spent
+    candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Candidate | None:
     """The candidate with what ends its OOM kills, if it is to be evicted and may not be."""
     if reason not in _LASTING:
         return None
     pod = candidate.pod
     wanted = _rescue(candidate, context, spent.grown[pod.node_name])
-    may_restart = pod.ready_since is None and candidate.standing is disruption_budgets.Standing.OPEN
+    may_restart = (
+        pod.ready_since is None and candidate.standing is disruption_budgets.GroupPermission.OPEN
+    )
     if wanted is None or (not may_restart and resize_or_evict.restarts_containers(pod, wanted)):
         return None
     left = quota_plan.quotas_for(pod, context, spent.claimed)
@@ -491,7 +502,9 @@ def _part_to_rescue(
     return candidate._replace(wanted=wanted) if is_cure else None
 
 
-def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
+def _choose_whole(
+    candidate: Candidate, context: PlanContext, spent: Spent
+) -> Evict | Resize | Hold:
     disruptable = may_disrupt(candidate, context, spent)
     claimed = spent.grown[candidate.pod.node_name]
     candidate, chosen = decide(
@@ -518,7 +531,7 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
             return _hold_in_words(candidate, chosen, context, spent)
 
 
-def _hold_cut(candidate: Candidate, context: Context, spent: Spent) -> Hold | None:
+def _hold_cut(candidate: Candidate, context: PlanContext, spent: Spent) -> Hold | None:
     """Return a hold for a cut that no pod of the workload has yet, if another pod gets it first."""
     workload = candidate.workload
     if not candidate.is_cut or workload not in spent.cut or workload is None:
@@ -530,7 +543,7 @@ def _hold_cut(candidate: Candidate, context: Context, spent: Spent) -> Hold | No
 
 
 def _hold_in_words(
-    candidate: Candidate, reason: HoldReason, context: Context, spent: Spent
+    candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Hold:
     """Return a hold for the reason, with the detail that is known of it."""
     match reason:
@@ -547,7 +560,7 @@ def _hold_in_words(
             return _hold(candidate, reason)
 
 
-def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
+def _evict(candidate: Candidate, context: PlanContext, spent: Spent) -> Evict:
     count_down(candidate.pod, spent)
     spent.evicting.add(candidate.pod.namespace)
     if candidate.owner is not None and (ordinal := ordinal_of(candidate.pod)) is not None:
@@ -569,7 +582,9 @@ def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
     )
 
 
-def _part_of(candidate: Candidate, context: Context, left_out: Collection[Resource]) -> Candidate:
+def _part_of(
+    candidate: Candidate, context: PlanContext, left_out: Collection[Resource]
+) -> Candidate:
     """Return the candidate without resources that its successor gets from its template."""
     if not left_out:
         return candidate
@@ -579,12 +594,12 @@ def _part_of(candidate: Candidate, context: Context, left_out: Collection[Resour
     return candidate._replace(wanted=wanted, change=change, quick_oom=quick_oom)
 
 
-def _judge(candidate: Candidate, context: Context) -> Judgement:
+def _judge(candidate: Candidate, context: PlanContext) -> TargetForPod:
     return context.judge(candidate.pod, candidate.autoscaler)
 
 
 def _is_part_worth_it(
-    candidate: Candidate, context: Context, left_out: Collection[Resource]
+    candidate: Candidate, context: PlanContext, left_out: Collection[Resource]
 ) -> bool:
     """Return True if growth of the other resources alone is a reason to evict the pod."""
     part, demands = _part_of(candidate, context, left_out), candidate.autoscaler.requirements
@@ -604,7 +619,9 @@ def set_place_aside(pod: Pod, place: Place, spent: Spent) -> None:
         spent.arrivals[place.node_name] += 1
 
 
-def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent) -> Resize | None:
+def _resize(
+    candidate: Candidate, wanted: TargetResources, context: PlanContext, spent: Spent
+) -> Resize | None:
     """The resize, as far as quotas accept it; None if nothing is left of it.
 
     One that restarts nothing costs the workload nothing (D17).
@@ -613,7 +630,7 @@ def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent
     return None if fitting is None else _spend_resize(candidate, fitting, spent)
 
 
-def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
+def _spend_resize(candidate: Candidate, wanted: TargetResources, spent: Spent) -> Resize:
     pod = candidate.pod
     if candidate.is_cut:
         spent.cut.add(candidate.workload)
@@ -626,7 +643,7 @@ def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
     return Resize(pod, name, wanted, change, quick_oom=candidate.quick_oom)
 
 
-def _wanted_by_successor(candidate: Candidate, context: Context) -> Wanted:
+def _wanted_by_successor(candidate: Candidate, context: PlanContext) -> TargetResources:
     """Return what admission gives the successor: under UpscaleOnly less, too (D18).
 
     Where its template is not known, the pod that runs stands in for it.
@@ -645,7 +662,7 @@ def _wanted_by_successor(candidate: Candidate, context: Context) -> Wanted:
 
 def decide(
     candidate: Candidate,
-    context: Context,
+    context: PlanContext,
     *,
     disruptable: bool,
     claimed: Resources = NO_AMOUNTS,
@@ -674,7 +691,7 @@ def decide(
 
 
 def shortages(
-    candidate: Candidate, context: Context, claimed: Resources = NO_AMOUNTS
+    candidate: Candidate, context: PlanContext, claimed: Resources = NO_AMOUNTS
 ) -> Mapping[Resource, Shortage]:
     """Return what the node has too little of for a resize, beside what others have claimed."""
     pod, snapshot = candidate.pod, context.snapshot
@@ -683,7 +700,7 @@ def shortages(
     return snapshot.node_use.shortages(pod, candidate.wanted, claimed)
 
 
-def _would_stay_pending(candidate: Candidate, context: Context, promised: Promised) -> bool:
+def _would_stay_pending(candidate: Candidate, context: PlanContext, promised: Promised) -> bool:
     """Return True if no node has room for the successor of a pod that runs well enough.
 
     A pod that is OOM-killed early and is not ready loses nothing, and one that is pending is down.
@@ -695,7 +712,7 @@ def _would_stay_pending(candidate: Candidate, context: Context, promised: Promis
     return _place_of_successor(candidate, context, promised) is None
 
 
-def _seeks_place(candidate: Candidate, context: Context) -> bool:
+def _seeks_place(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if the successor needs a node that is there.
 
     The other modes evict into a full cluster, so that nodes are added. That helps no pod whose
@@ -705,7 +722,9 @@ def _seeks_place(candidate: Candidate, context: Context) -> bool:
     return seeks and bool(context.free_nodes())
 
 
-def _place_of_successor(candidate: Candidate, context: Context, promised: Promised) -> Place | None:
+def _place_of_successor(
+    candidate: Candidate, context: PlanContext, promised: Promised
+) -> Place | None:
     """Return a node with room for the pod's successor, and what that takes beyond the pod."""
     pod, nodes = candidate.pod, context.free_nodes()
     if not _seeks_place(candidate, context):
@@ -719,7 +738,7 @@ def _place_of_successor(candidate: Candidate, context: Context, promised: Promis
     return Place(name, needed)
 
 
-def _requested_by_successor(candidate: Candidate, context: Context) -> Resources:
+def _requested_by_successor(candidate: Candidate, context: PlanContext) -> Resources:
     """Return what the successor takes of its node, with the boost that admission gives it.
 
     Quotas may cut that boost, which is not foreseen here.
@@ -735,7 +754,7 @@ def _requested_by_successor(candidate: Candidate, context: Context) -> Resources
     return {kind: max(amount, boosted.get(kind, 0)) for kind, amount in requests.items()}
 
 
-def _can_move(candidate: Candidate, context: Context) -> bool:
+def _can_move(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if a node other than the pod's own is large enough for its successor."""
     pod, rooms = candidate.pod, context.snapshot.rooms
     wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
@@ -744,14 +763,14 @@ def _can_move(candidate: Candidate, context: Context) -> bool:
 
 def _decide(
     candidate: Candidate,
-    context: Context,
+    context: PlanContext,
     *,
     disruptable: bool,
     lacking: Mapping[Resource, Shortage],
 ) -> Action | HoldReason:
     settings, mode = context.settings, candidate.autoscaler.mode
     restarts = resize_or_evict.restarts_containers(candidate.pod, candidate.wanted)
-    situation = resize_or_evict.Situation(
+    situation = resize_or_evict.PodSituation(
         pod=candidate.pod,
         targets={name: wanted.requests or {} for name, wanted in candidate.wanted.items()},
         standing=candidate.standing,
@@ -781,7 +800,7 @@ def _decide(
     return chosen
 
 
-def _spares_work(candidate: Candidate, context: Context) -> HoldReason | None:
+def _spares_work(candidate: Candidate, context: PlanContext) -> HoldReason | None:
     """Return why no healthy container of the pod may restart: its work would begin again.
 
     A Job counts that as a failure, too. A container that is OOM-killed early loses nothing.
@@ -795,7 +814,7 @@ def _spares_work(candidate: Candidate, context: Context) -> HoldReason | None:
     return HoldReason.EVICTION_UNWANTED if _is_spared(candidate.pod, context) else None
 
 
-def _may_replace_denied(candidate: Candidate, context: Context) -> bool:
+def _may_replace_denied(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if a pod is evicted for a size to which the API server does not resize it.
 
     It may refuse the resize alone, and take a new pod of that size. So a pod that is OOM-killed
@@ -804,7 +823,10 @@ def _may_replace_denied(candidate: Candidate, context: Context) -> bool:
     pod, workload = candidate.pod, candidate.workload
     if candidate.autoscaler.mode is UpdateMode.IN_PLACE or _is_of_job(pod):
         return False
-    if candidate.standing is disruption_budgets.Standing.RESIZE_ONLY or pod.ready_since is not None:
+    if (
+        candidate.standing is disruption_budgets.GroupPermission.RESIZE_ONLY
+        or pod.ready_since is not None
+    ):
         return False
     if _is_rescued(candidate, context):
         return True
@@ -815,14 +837,14 @@ def _may_replace_denied(candidate: Candidate, context: Context) -> bool:
     )
 
 
-def _is_denied(candidate: Candidate, context: Context) -> bool:
+def _is_denied(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if the API server has lately refused to resize the pod."""
     span = context.settings.infeasible_retry_after
     return resize_or_evict.lately_denied(candidate.memory.resize, context.now, span) is not None
 
 
 def _decide_by_mode(
-    situation: resize_or_evict.Situation, mode: UpdateMode, *, can_resize: bool
+    situation: resize_or_evict.PodSituation, mode: UpdateMode, *, can_resize: bool
 ) -> Action | HoldReason:
     match mode:
         case UpdateMode.IN_PLACE:
@@ -838,7 +860,7 @@ def _decide_by_mode(
 
 
 def _confirm_resize(
-    candidate: Candidate, situation: resize_or_evict.Situation, context: Context
+    candidate: Candidate, situation: resize_or_evict.PodSituation, context: PlanContext
 ) -> Action | HoldReason:
     """The resize itself if the API server will take it, else the next best thing."""
     pod, mode = candidate.pod, candidate.autoscaler.mode
@@ -857,7 +879,7 @@ def _confirm_resize(
     return resize_or_evict.decide_eviction(situation)
 
 
-def _takes_last_ready(candidate: Candidate, context: Context, chosen: Action) -> bool:
+def _takes_last_ready(candidate: Candidate, context: PlanContext, chosen: Action) -> bool:
     """Return True if the pod is the last ready one of its owner and does not grow (D17).
 
     Of an owner that wants one pod the minimum of replicas alone keeps that from eviction.
@@ -868,7 +890,7 @@ def _takes_last_ready(candidate: Candidate, context: Context, chosen: Action) ->
     return group.ready <= 1 and (chosen is Action.RESIZE or group.configured != 1)
 
 
-def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReason | None:
+def _reason_against_restart(candidate: Candidate, context: PlanContext) -> HoldReason | None:
     """Why the pod keeps running as it is, although its budget would bear a restart."""
     if candidate.restraint is not None:
         return candidate.restraint
@@ -886,7 +908,7 @@ def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReaso
 
 
 def _reason_to_wait(
-    candidate: Candidate, context: Context, *, quick_oom: bool
+    candidate: Candidate, context: PlanContext, *, quick_oom: bool
 ) -> HoldReason | None:
     return urgency.reason_to_wait(
         candidate.change,
@@ -897,7 +919,7 @@ def _reason_to_wait(
     )
 
 
-def hold_restart(candidate: Candidate, context: Context, spent: Spent) -> Hold | None:
+def hold_restart(candidate: Candidate, context: PlanContext, spent: Spent) -> Hold | None:
     """Why a pod's containers may not be restarted yet, if so: a disruption like an eviction (F24).
 
     Whoever asks whether a PodDisruptionBudget bears it must see what the last restart has cost, so
@@ -918,7 +940,7 @@ def hold_restart(candidate: Candidate, context: Context, spent: Spent) -> Hold |
     return replace(_hold(candidate, HoldReason.BUDGET_SPENT, end), detail=_RESTART_FIRST)
 
 
-def _end_of_gap(pod: Pod, context: Context, spent: Spent) -> datetime | None:
+def _end_of_gap(pod: Pod, context: PlanContext, spent: Spent) -> datetime | None:
     """Return when the pod may be restarted after another one of its namespace; None for now.
 
     A budget over several owners bears both restarts only if it bears the second after the first.
@@ -948,7 +970,7 @@ def _hold_for_quota(candidate: Candidate, spent: Spent) -> Hold:
     return replace(_hold(candidate, HoldReason.QUOTA_EXCEEDED), detail=words)
 
 
-def _hold_denied(candidate: Candidate, context: Context) -> Hold:
+def _hold_denied(candidate: Candidate, context: PlanContext) -> Hold:
     denied = candidate.memory.resize.denied
     if denied is None:
         return _hold(candidate, HoldReason.RESIZE_DENIED)
@@ -956,13 +978,15 @@ def _hold_denied(candidate: Candidate, context: Context) -> Hold:
     return replace(_hold(candidate, HoldReason.RESIZE_DENIED, until), detail=denied.words)
 
 
-def _hold_stopped(candidate: Candidate, context: Context) -> Hold:
+def _hold_stopped(candidate: Candidate, context: PlanContext) -> Hold:
     stop = context.snapshot.brake.find_stop(candidate.workload, candidate.pod.namespace)
     words = "" if stop is None else stop.detail
     return replace(_hold(candidate, HoldReason.SUCCESSORS_MISSING), detail=words)
 
 
-def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wanted | None:
+def _rescue(
+    candidate: Candidate, context: PlanContext, claimed: Resources
+) -> TargetResources | None:
     """Return the resize of a pod that is OOM-killed early and must not be evicted (F22).
 
     A budget may keep it: where all pods die like that, none is ever healthy enough for the budget
@@ -988,7 +1012,9 @@ def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wante
     return wanted if is_possible else None
 
 
-def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> Action | HoldReason:
+def _confirm_eviction(
+    candidate: Candidate, context: PlanContext, spent: Spent
+) -> Action | HoldReason:
     """The eviction itself, unless its owner, a budget or what came of others speaks against it."""
     for object_to_it in EVICTION_OBJECTIONS:
         if (reason := object_to_it(candidate, context, spent)) is not None:
@@ -996,7 +1022,7 @@ def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> A
     return Action.EVICT
 
 
-def _repeats_itself(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _repeats_itself(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     """Object if the successor would request what the pod's spec asks for and the pod has.
 
     A pod whose kubelet reports another size than its spec asks for gains from an eviction.
@@ -1021,17 +1047,17 @@ def _has_all(status: Allocation, asked: Resources) -> bool:
     return all(requests.get(kind, amount) == amount for kind, amount in asked.items())
 
 
-def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _is_unwanted(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     return HoldReason.EVICTION_UNWANTED if _is_spared(candidate.pod, context) else None
 
 
-def _is_spared(pod: Pod, context: Context) -> bool:
+def _is_spared(pod: Pod, context: PlanContext) -> bool:
     """Return True if the pod's owner asks everybody to let it run on."""
     unwanted = pods.keeps_from_eviction(pod.annotations)
     return unwanted and not context.settings.evicts_unwillingly
 
 
-def _runs_to_completion(candidate: Candidate, _: Context, __: Spent) -> HoldReason | None:
+def _runs_to_completion(candidate: Candidate, _: PlanContext, __: Spent) -> HoldReason | None:
     """Object to the eviction of a Job's pod: the Job counts it as failed, and may fail for it."""
     return HoldReason.RUNS_TO_COMPLETION if _is_of_job(candidate.pod) else None
 
@@ -1041,7 +1067,7 @@ def _is_of_job(pod: Pod) -> bool:
 
 
 def _waits_for_lower_ordinal(
-    candidate: Candidate, context: Context, spent: Spent
+    candidate: Candidate, context: PlanContext, spent: Spent
 ) -> HoldReason | None:
     """Object if the StatefulSet would not bring the pod back before a lower ordinal is ready."""
     disrupted = () if candidate.owner is None else spent.ordinals[candidate.owner]
@@ -1049,7 +1075,7 @@ def _waits_for_lower_ordinal(
     return HoldReason.LOWER_ORDINAL_NOT_READY if lacking else None
 
 
-def _rolls_out(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _rolls_out(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     """Object if the eviction rolls out a revision that its owner would not bring to the pod yet."""
     owner, revisions = candidate.owner, context.snapshot.staged_revisions
     if owner in context.snapshot.rolling_out:
@@ -1061,7 +1087,7 @@ def _rolls_out(candidate: Candidate, context: Context, _: Spent) -> HoldReason |
     return None if is_same else HoldReason.REVISION_STAGED
 
 
-def _finds_no_node(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+def _finds_no_node(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object if the successor would find no node, and a new one would not help it."""
     # The other modes hold such a pod before an eviction is chosen.
     is_evicting = candidate.autoscaler.mode not in _MAY_STAY
@@ -1069,18 +1095,18 @@ def _finds_no_node(candidate: Candidate, context: Context, spent: Spent) -> Hold
     return HoldReason.NO_NODE_FOR_SUCCESSOR if is_stuck else None
 
 
-def _follows_restart(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+def _follows_restart(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object if another pod of the namespace restarts, which a budget over both does not show."""
     end = _end_of_gap(candidate.pod, context, spent)
     return None if end is None else HoldReason.BUDGET_SPENT
 
 
-def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _was_refused(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     is_due = candidate.memory.eviction.is_due(context.now)
     return None if is_due else HoldReason.POD_DISRUPTION_BUDGET
 
 
-def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+def _awaits_effect(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object if as many evictions as may fail have failed, or may yet turn out to have failed.
 
     The first eviction for a size is alone: a policy may refuse every pod of that size. Once it has,
@@ -1108,12 +1134,14 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
     return HoldReason.EFFECT_AWAITED if waits else None
 
 
-def _has_precedent(candidate: Candidate, workload: WorkloadName, context: Context) -> bool:
+def _has_precedent(candidate: Candidate, workload: WorkloadName, context: PlanContext) -> bool:
     wanted = _wanted_by_successor(candidate, context)
     return context.has_precedent(candidate.pod, candidate.autoscaler, workload, wanted)
 
 
-def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+def _lacks_successors(
+    candidate: Candidate, context: PlanContext, spent: Spent
+) -> HoldReason | None:
     """Object while earlier evictions lack successors; a plan of all pods may try one more."""
     brake, workload, namespace = context.snapshot.brake, candidate.workload, candidate.pod.namespace
     stop = brake.find_stop(workload, namespace)
@@ -1128,7 +1156,7 @@ def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> H
     return None if is_probe else HoldReason.SUCCESSORS_MISSING
 
 
-def _gains_nothing(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+def _gains_nothing(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object where a LimitRange would refuse the successor, or too little is left for it (D19)."""
     pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
     items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
@@ -1153,7 +1181,7 @@ def _gains_nothing(candidate: Candidate, context: Context, spent: Spent) -> Hold
     return None
 
 
-def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _loses_more(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     """Object if the template gives the successor less of what the autoscaler does not set.
 
     A pod that dies early for lack of memory, or does not run, has little to lose.
@@ -1171,7 +1199,7 @@ def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason 
     return HoldReason.SUCCESSOR_SMALLER if loses else None
 
 
-def _is_capped(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _is_capped(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     """Object if the template caps the successor below what the pod has and needs.
 
     The limits of a template cap requests where the autoscaler sets no limits. The running pod may
@@ -1197,7 +1225,7 @@ def _is_capped(candidate: Candidate, context: Context, _: Spent) -> HoldReason |
     return HoldReason.SUCCESSOR_SMALLER if is_short else None
 
 
-def _is_cut(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+def _is_cut(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
     """Object if a cap cuts the successor below what the pod has, and below its lower bounds (D25).
 
     The pod's own node may take no new pods, or not be seen; the pod may be older than a LimitRange.
@@ -1233,7 +1261,7 @@ def _capped_targets(
     return {entry.container_name: entry.target for entry in capped.recommendations}
 
 
-def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Context) -> bool:
+def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: PlanContext) -> bool:
     """Return True if these caps leave the successor less than the pod has and needs.
 
     Nodes and items for pods bound a sum, which containers share by their recommendations. An item
@@ -1252,7 +1280,7 @@ def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Co
 
 
 def _needed_of_own(
-    candidate: Candidate, context: Context
+    candidate: Candidate, context: PlanContext
 ) -> Iterator[tuple[ContainerRecommendation, Resource, int]]:
     """Yield what each container has and needs of each resource: its lower bound, or its target."""
     own = {each.name: each.current.requests for each in candidate.pod.containers}
@@ -1262,7 +1290,9 @@ def _needed_of_own(
             yield entry, kind, min(needed, amount_of(own.get(entry.container_name), kind))
 
 
-def _loses_in_sum(given: Mapping[str, Resources], candidate: Candidate, context: Context) -> bool:
+def _loses_in_sum(
+    given: Mapping[str, Resources], candidate: Candidate, context: PlanContext
+) -> bool:
     own = {each.name: each.current.requests for each in candidate.pod.containers}
     kept = _judge(candidate, context).recommendation
     names = [entry.container_name for entry in kept]
@@ -1276,7 +1306,7 @@ def _loses_in_sum(given: Mapping[str, Resources], candidate: Candidate, context:
     return False
 
 
-def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+def _claim(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Set aside what its successor needs, if quotas give it more than its own size (F20, D19)."""
     pod = candidate.pod
     left = quota_plan.quotas_for(pod, context, spent.claimed)
@@ -1295,7 +1325,9 @@ def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason |
     return HoldReason.QUOTA_EXCEEDED
 
 
-def fit_in_quotas(pod: Pod, wanted: Wanted, context: Context, spent: Spent) -> Wanted | None:
+def fit_in_quotas(
+    pod: Pod, wanted: TargetResources, context: PlanContext, spent: Spent
+) -> TargetResources | None:
     """Return what of a resize quotas accept, and set it aside; None if that is nothing."""
     left = quota_plan.quotas_for(pod, context, spent.claimed)
     if not left:
@@ -1315,7 +1347,9 @@ def _set_aside(pod: Pod, taken: Mapping[str, Claims], spent: Spent) -> None:
         spent.claimed[pod.namespace, name].update(amounts)
 
 
-EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReason | None], ...]] = (
+EVICTION_OBJECTIONS: Final[
+    tuple[Callable[[Candidate, PlanContext, Spent], HoldReason | None], ...]
+] = (
     _repeats_itself,
     _is_unwanted,
     _runs_to_completion,
@@ -1335,7 +1369,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""
 
 
-def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
+def may_disrupt(candidate: Candidate, context: PlanContext, spent: Spent) -> bool:
     """Return True if the budget of the candidate's owner bears one more pod down.
 
     Where no pod of the owner is ready, there is nothing to protect: a pod that dies early for lack
@@ -1352,7 +1386,7 @@ def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
     return group.can_spare_ready(context.settings.disruption.tolerance, taken)
 
 
-def _is_rescued(candidate: Candidate, context: Context) -> bool:
+def _is_rescued(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if memory ends the OOM kills of a pod whose owner has no ready pod."""
     group = None if candidate.owner is None else context.groups.get(candidate.owner)
     return group is not None and group.ready == 0 and _is_cured(candidate)
@@ -1363,7 +1397,7 @@ def _is_cured(candidate: Candidate) -> bool:
     return candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
 
 
-def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -> bool:
+def is_disruptable(owner: WorkloadName | None, context: PlanContext, spent: Spent) -> bool:
     """Whether one more pod of the owner may be taken away, after what the plan has done."""
     group = None if owner is None else context.groups.get(owner)
     if owner is None or group is None:

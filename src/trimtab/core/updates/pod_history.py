@@ -12,7 +12,14 @@ from typing import Final
 from trimtab.core.changes.outcomes import Unboost
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.limits import NO_AMOUNTS
-from trimtab.core.model.pods import IN_PLACE_UPDATED, PUT_OFF, Allocation, Container, Pod, Wanted
+from trimtab.core.model.pods import (
+    IN_PLACE_UPDATED,
+    PUT_OFF,
+    Allocation,
+    Container,
+    Pod,
+    TargetResources,
+)
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing.container_resources import overlaid
 from trimtab.core.sizing.startup_boost import annotation_name
@@ -77,7 +84,7 @@ def pod_memory(
 
 
 def after_resize(
-    before: Recollection, pod: Pod, now: datetime, wanted: Wanted | None = None
+    before: Recollection, pod: Pod, now: datetime, wanted: TargetResources | None = None
 ) -> Recollection:
     """After a resize was accepted: its own time begins, and no refusal stands any more."""
     left = _left(before, pod, wanted or {})
@@ -87,7 +94,7 @@ def after_resize(
 
 
 def after_silence(
-    before: Recollection, pod: Pod, now: datetime, wanted: Wanted | None = None
+    before: Recollection, pod: Pod, now: datetime, wanted: TargetResources | None = None
 ) -> Recollection:
     """After a resize that was sent and not answered: as if it was made, until the pod tells."""
     left = _left(before, pod, wanted or {})
@@ -111,13 +118,15 @@ def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
     return replace(before, memory=memory, resized_version="", updated_before=None)
 
 
-def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recollection:
+def after_refusal(before: Recollection, wanted: TargetResources, now: datetime) -> Recollection:
     """After a resize was refused because it cannot be."""
     resize = replace(before.memory.resize, infeasible=InfeasibleAttempt(_requests(wanted), now))
     return replace(before, memory=replace(before.memory, resize=resize))
 
 
-def after_denial(before: Recollection, wanted: Wanted, now: datetime, words: str) -> Recollection:
+def after_denial(
+    before: Recollection, wanted: TargetResources, now: datetime, words: str
+) -> Recollection:
     """After the API server refused the size that a resize asked for."""
     resize = replace(before.memory.resize, denied=DeniedAttempt(_requests(wanted), now, words))
     return replace(before, memory=replace(before.memory, resize=resize))
@@ -200,11 +209,11 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
     return under_way or pod.ready_since is None
 
 
-def _requests(wanted: Wanted | None) -> Targets:
+def _requests(wanted: TargetResources | None) -> Targets:
     return {name: allocation.requests or {} for name, allocation in (wanted or {}).items()}
 
 
-def _left(before: Recollection, pod: Pod, wanted: Wanted) -> Mapping[str, Allocation]:
+def _left(before: Recollection, pod: Pod, wanted: TargetResources) -> Mapping[str, Allocation]:
     """Return what the pod's spec asks for after a resize, but for what others asked for.
 
     Before the first resize by any autoscaler, shrinks that are under way are a person's.

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from trimtab.core.guards.disruption_budgets import owner_of
 from trimtab.core.model.cap_notes import was_sized
-from trimtab.core.model.pods import Allocation, Pod, Wanted
+from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing import node_use, quotas
 from trimtab.core.sizing.admission_patch import size_successor
@@ -29,17 +29,17 @@ from trimtab.core.sizing.quota_check import (
     usage_of,
 )
 from trimtab.core.sizing.quota_grants import LIFETIME_SECONDS
-from trimtab.core.sizing.quotas import Claim, Claims, Quota
+from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim
 from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.updates import successors
-from trimtab.core.updates.candidates import Candidate, Context
+from trimtab.core.updates.candidates import Candidate, PlanContext
 
 _REMEMBERED: Final = timedelta(seconds=LIFETIME_SECONDS + 5)
 """Age up to which a pod may count twice for admission; creation times have whole seconds."""
 
 
 def quotas_for(
-    pod: Pod, context: Context, claimed: Mapping[tuple[str, str], Mapping[Claim, int]]
+    pod: Pod, context: PlanContext, claimed: Mapping[tuple[str, str], Mapping[QuotaClaim, int]]
 ) -> Sequence[Quota]:
     """Return the quotas of the pod's namespace with what is left for a change of the pod.
 
@@ -78,7 +78,7 @@ class Successor(NamedTuple):
 
 
 def foresee_successor(
-    candidate: Candidate, context: Context, left: Sequence[Quota]
+    candidate: Candidate, context: PlanContext, left: Sequence[Quota]
 ) -> Successor | Refusal:
     """Return what quotas leave the pod's successor, or why an eviction gains nothing.
 
@@ -117,7 +117,7 @@ def foresee_successor(
 
 
 def _foresee_part(
-    candidate: Candidate, context: Context, room: BoostRoom, wanted: Wanted
+    candidate: Candidate, context: PlanContext, room: BoostRoom, wanted: TargetResources
 ) -> tuple[Sequence[Allocation], frozenset[Resource]] | None:
     """Return the size of a successor that does not get all that is wanted, and what it lacks.
 
@@ -138,13 +138,15 @@ def _foresee_part(
     return (after, left_out) if is_accepted else None
 
 
-def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -> Sequence[Quota]:
+def _without_new_pods(
+    left: Sequence[Quota], namespace: str, context: PlanContext
+) -> Sequence[Quota]:
     """Return the quotas as admission may see them: with pods that just came counted twice.
 
     Admission remembers for some seconds what it granted. Where the evicted pod goes meanwhile, the
     quota's use does not show that the successor is in it.
     """
-    taken: dict[str, Counter[Claim]] = {}
+    taken: dict[str, Counter[QuotaClaim]] = {}
     for each in context.new_pods(namespace, _REMEMBERED):
         for name, claims in claims_on(left, each, _own(each)).items():
             taken.setdefault(name, Counter()).update(claims)
@@ -162,7 +164,7 @@ def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -
     ]
 
 
-def _waits_for_room(pod: Pod, context: Context, left: Sequence[Quota]) -> bool:
+def _waits_for_room(pod: Pod, context: PlanContext, left: Sequence[Quota]) -> bool:
     """Return True if quotas refuse the pod's successor also in the size of its template.
 
     The template of a pod that was sized may fit, and be much smaller.
@@ -171,7 +173,7 @@ def _waits_for_room(pod: Pod, context: Context, left: Sequence[Quota]) -> bool:
     return template is not None and find_refusal(left, pod, template) is not None
 
 
-def template_for(pod: Pod, context: Context) -> Sequence[Allocation] | None:
+def template_for(pod: Pod, context: PlanContext) -> Sequence[Allocation] | None:
     """Return the size of the pod's template; None if it is not known.
 
     A pod that was never sized shows it.
@@ -186,8 +188,8 @@ def template_for(pod: Pod, context: Context) -> Sequence[Allocation] | None:
 
 
 def fit_resize(
-    pod: Pod, wanted: Wanted, left: Sequence[Quota]
-) -> tuple[Wanted, Mapping[str, Claims]] | Refusal:
+    pod: Pod, wanted: TargetResources, left: Sequence[Quota]
+) -> tuple[TargetResources, Mapping[str, Claims]] | Refusal:
     """Return what of a resize quotas accept, with what it takes of them; a refusal if nothing.
 
     Where one resource is short, the other may still change.
@@ -204,7 +206,7 @@ def fit_resize(
     return (part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
 
 
-def _refuse_resize(pod: Pod, wanted: Wanted, left: Sequence[Quota]) -> Refusal | None:
+def _refuse_resize(pod: Pod, wanted: TargetResources, left: Sequence[Quota]) -> Refusal | None:
     return find_refusal(left, pod, _sizes(pod, wanted), before=_own(pod))
 
 
@@ -226,13 +228,13 @@ def _without(quota: Quota, pod: Pod) -> Quota:
     )
 
 
-def _after(pod: Pod, wanted: Wanted, context: Context) -> list[Allocation]:
+def _after(pod: Pod, wanted: TargetResources, context: PlanContext) -> list[Allocation]:
     """Return the resources of a successor, which gets the defaults of newer LimitRanges."""
     items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
     return [with_defaults(items, each) for each in _sizes(pod, wanted)]
 
 
-def _sizes(pod: Pod, wanted: Wanted) -> list[Allocation]:
+def _sizes(pod: Pod, wanted: TargetResources) -> list[Allocation]:
     return [overlaid(each.spec, wanted.get(each.name)) for each in pod.containers]
 
 

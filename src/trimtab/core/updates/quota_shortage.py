@@ -13,7 +13,7 @@ from trimtab.core.guards.disruption_budgets import ReplicaGroup, owner_of
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.sizing import quotas
 from trimtab.core.sizing.quota_check import claims_on, usage_of
-from trimtab.core.sizing.quotas import Claim, Quota
+from trimtab.core.sizing.quotas import Quota, QuotaClaim
 from trimtab.core.sizing.startup_boost import boosted_containers, without_boost
 from trimtab.core.updates.snapshot import Snapshot
 
@@ -71,14 +71,14 @@ def _in_the_way(
 
 def _lacking(
     quota: Quota, counted: Sequence[Pod], missing: Sequence[tuple[Pod, int]]
-) -> Mapping[Claim, int]:
+) -> Mapping[QuotaClaim, int]:
     """Return how much the quota leaves too little for pods that owners still have to create."""
-    needed: Counter[Claim] = Counter()
+    needed: Counter[QuotaClaim] = Counter()
     for pod, count in missing:
         usual = _sizes(_unboosted(pod))
         for claim, amount in claims_on([quota], pod, usual).get(quota.name, {}).items():
             needed[claim] += count * amount
-    leaving: Counter[Claim] = Counter()
+    leaving: Counter[QuotaClaim] = Counter()
     for pod in counted:
         if pod.is_deleting:
             leaving.update(usage_of(pod, _sizes(pod)))
@@ -88,7 +88,7 @@ def _lacking(
     }
 
 
-def _given_back(pod: Pod, claim: Claim) -> int:
+def _given_back(pod: Pod, claim: QuotaClaim) -> int:
     has, usual = usage_of(pod, _sizes(pod)), usage_of(pod, _sizes(_unboosted(pod)))
     return has[claim] - usual[claim]
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from trimtab.core.guards.disruption_budgets import Standing
+from trimtab.core.guards.disruption_budgets import GroupPermission
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, ResizeState
@@ -75,12 +75,12 @@ class ResizeMemory:
     """Forgotten once a patch succeeds."""
 
 
-class Situation(NamedTuple):
+class PodSituation(NamedTuple):
     """All that the choice for one pod depends on; a tuple is made fastest."""
 
     pod: Pod
     targets: Targets
-    standing: Standing
+    standing: GroupPermission
     disruptable: bool
     """Whether the budget of its group allows one more pod."""
     memory: ResizeMemory
@@ -97,14 +97,14 @@ class Situation(NamedTuple):
     """True if a container dies early for lack of memory, and would get more of it."""
 
 
-def decide_eviction(situation: Situation) -> Action | HoldReason:
+def decide_eviction(situation: PodSituation) -> Action | HoldReason:
     """Decide on an eviction; a pod without a node needs no budget, so that it can fit elsewhere.
 
     In a group that is too small to lose a pod no pod is evicted. Nor is one whose init containers
     are at work: that work would begin again, and with the next change once more. A pod without a
     node is not evicted to grow: a larger one would find a node no sooner.
     """
-    if situation.standing is Standing.RESIZE_ONLY:
+    if situation.standing is GroupPermission.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
     if _is_starting(situation):
         return HoldReason.POD_PENDING
@@ -117,7 +117,7 @@ def decide_eviction(situation: Situation) -> Action | HoldReason:
     return Action.EVICT if situation.disruptable else HoldReason.BUDGET_SPENT
 
 
-def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
+def decide_resize_or_eviction(situation: PodSituation) -> Action | HoldReason:
     """The choice where eviction is the way out of a resize that does not succeed."""
     pod = situation.pod
     if not _has_begun(situation):
@@ -138,7 +138,7 @@ def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
     return decide_eviction(situation)
 
 
-def decide_resize_only(situation: Situation) -> Action | HoldReason:
+def decide_resize_only(situation: PodSituation) -> Action | HoldReason:
     """The choice where a pod is never evicted."""
     pod = situation.pod
     if not _has_begun(situation):
@@ -159,7 +159,7 @@ def decide_resize_only(situation: Situation) -> Action | HoldReason:
             assert_never(pod.resize)
 
 
-def is_denied(situation: Situation, action: Action) -> bool:
+def is_denied(situation: PodSituation, action: Action) -> bool:
     """Return True if the API server has lately refused the size that the action is for.
 
     A resize may be asked for as soon as another size is wanted. A pod is evicted only for a size
@@ -233,12 +233,12 @@ def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
     return now - (memory.resize_since or now) <= IN_PROGRESS_FOR
 
 
-def _is_starting(situation: Situation) -> bool:
+def _is_starting(situation: PodSituation) -> bool:
     """Return True if the pod has a node and prepares to run; one that is OOM-killed does not."""
     return bool(situation.pod.node_name) and not _has_begun(situation)
 
 
-def _has_begun(situation: Situation) -> bool:
+def _has_begun(situation: PodSituation) -> bool:
     """Return True if the pod runs, or a sidecar of it is OOM-killed before its containers start.
 
     The API server and the kubelet resize sidecars in that phase, too.
@@ -247,14 +247,14 @@ def _has_begun(situation: Situation) -> bool:
     return pod.phase is not PodPhase.PENDING or (bool(pod.node_name) and situation.quick_oom)
 
 
-def _decide_resize(situation: Situation) -> Action | HoldReason:
+def _decide_resize(situation: PodSituation) -> Action | HoldReason:
     """Decide on a resize; one that restarts a container counts as an eviction (D17).
 
     A pending pod is down already.
     """
     if not situation.restarts or situation.pod.phase is PodPhase.PENDING:
         return Action.RESIZE
-    if situation.standing is Standing.RESIZE_ONLY:
+    if situation.standing is GroupPermission.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
     return Action.RESIZE if situation.disruptable else HoldReason.BUDGET_SPENT
 
@@ -291,7 +291,7 @@ def _changes(
     return asked is not None and asked != (has or NO_AMOUNTS).get(kind)
 
 
-def _reason_to_wait(situation: Situation) -> HoldReason | None:
+def _reason_to_wait(situation: PodSituation) -> HoldReason | None:
     """Why a resize that is under way should be given more time, if it should."""
     if is_in_progress(situation.pod, situation.memory, situation.now):
         return HoldReason.RESIZE_IN_PROGRESS
@@ -301,7 +301,7 @@ def _reason_to_wait(situation: Situation) -> HoldReason | None:
     return HoldReason.RESIZE_DEFERRED if is_deferred and is_early else None
 
 
-def _is_known_infeasible(situation: Situation) -> bool:
+def _is_known_infeasible(situation: PodSituation) -> bool:
     """Return True if the node lacks room, or the kubelet lately refused the same or less."""
     if situation.lacks_room and situation.pod.resize in _MAY_ASK_AGAIN:
         return True
@@ -335,7 +335,7 @@ def _is_lower_somewhere(targets: Targets, than: Targets) -> bool:
     )
 
 
-def _differs_from_spec(situation: Situation) -> bool:
+def _differs_from_spec(situation: PodSituation) -> bool:
     spec = _spec_requests(situation.pod)
     return any(
         spec[name].get(resource) != amount

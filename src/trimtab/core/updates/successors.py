@@ -16,7 +16,7 @@ from trimtab.core.guards.disruption_budgets import owner_of
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.limits import NO_AMOUNTS
-from trimtab.core.model.pods import Allocation, Pod, PodPhase, Wanted, WorkloadName
+from trimtab.core.model.pods import Allocation, Pod, PodPhase, TargetResources, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.container_resources import wanted_by_autoscaler
 from trimtab.core.sizing.limit_range_check import with_defaults
@@ -95,7 +95,9 @@ def from_template(pod: Pod, template: Sequence[Allocation], names: Collection[st
     return replace(pod, node_name="", containers=containers, annotations=kept)
 
 
-def wanted_of_new(new: Pod, autoscaler: Autoscaler, items: Sequence[LimitRangeItem]) -> Wanted:
+def wanted_of_new(
+    new: Pod, autoscaler: Autoscaler, items: Sequence[LimitRangeItem]
+) -> TargetResources:
     """Return what the recommendation comes to for a new pod, before LimitRanges refuse any of it.
 
     Admission caps it by the limits of that pod, and leaves out containers without room for it.
@@ -105,7 +107,7 @@ def wanted_of_new(new: Pod, autoscaler: Autoscaler, items: Sequence[LimitRangeIt
 
 def falls_short(
     pod: Pod,
-    wanted: Wanted,
+    wanted: TargetResources,
     needed: Sequence[ContainerRecommendation],
     kinds: Collection[Resource],
     least: float,
@@ -133,7 +135,7 @@ def falls_short(
 
 
 def takes_more_than_it_gives(
-    pod: Pod, wanted: Wanted, template: Sequence[Allocation], least: float
+    pod: Pod, wanted: TargetResources, template: Sequence[Allocation], least: float
 ) -> bool:
     """Return True if a container of the successor loses more, as a factor, than it gains.
 
@@ -162,7 +164,7 @@ def takes_more_than_it_gives(
     return False
 
 
-def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
+def is_precedent(other: Pod, pod: Pod, wanted: TargetResources) -> bool:
     """Return True if the other pod shows that a pod of the wanted size can be created.
 
     It has what is wanted of the pod, or has gone further the same way. The CPU of a boosted
@@ -185,7 +187,7 @@ def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
     return True
 
 
-def resources_left_out(wanted: Wanted, given: Wanted) -> frozenset[Resource]:
+def resources_left_out(wanted: TargetResources, given: TargetResources) -> frozenset[Resource]:
     """Return the resources that are wanted for a container and not given to it."""
     return frozenset(
         kind
@@ -195,7 +197,7 @@ def resources_left_out(wanted: Wanted, given: Wanted) -> frozenset[Resource]:
     )
 
 
-def without_resources(wanted: Wanted, kinds: Collection[Resource]) -> Wanted:
+def without_resources(wanted: TargetResources, kinds: Collection[Resource]) -> TargetResources:
     """Return what is wanted of other resources."""
     if not kinds:
         return wanted
@@ -206,7 +208,7 @@ def without_resources(wanted: Wanted, kinds: Collection[Resource]) -> Wanted:
     return {name: rest for name, rest in found.items() if rest.requests or rest.limits}
 
 
-def without_cpu_of(wanted: Wanted, names: Collection[str]) -> Wanted:
+def without_cpu_of(wanted: TargetResources, names: Collection[str]) -> TargetResources:
     """Return what is wanted but for the CPU of the containers."""
     if not names:
         return wanted
@@ -215,12 +217,12 @@ def without_cpu_of(wanted: Wanted, names: Collection[str]) -> Wanted:
     return {**others, **without_resources(named, (Resource.CPU,))}
 
 
-def only_requests(wanted: Wanted) -> Wanted:
+def only_requests(wanted: TargetResources) -> TargetResources:
     """Return what is wanted without limits."""
     return {name: Allocation(asked.requests, NO_AMOUNTS) for name, asked in wanted.items()}
 
 
-def smaller_part(wanted: Wanted, other: Wanted) -> Wanted:
+def smaller_part(wanted: TargetResources, other: TargetResources) -> TargetResources:
     """Return the requests that are less than the other ones, where these are there."""
     return {
         name: Allocation(

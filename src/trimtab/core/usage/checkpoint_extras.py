@@ -26,7 +26,7 @@ them those whose peak is nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class SavedContainer:
     """One running container as a supplement holds it."""
 
     memory: ContainerMemory
@@ -39,7 +39,7 @@ class Supplement:
     """What is stored beside the checkpoint of one container of one autoscaler."""
 
     oom_levels: tuple[OomLevel, ...] = ()
-    containers: Mapping[str, Remembered] = field(default_factory=dict)
+    containers: Mapping[str, SavedContainer] = field(default_factory=dict)
     """By the names of their pods."""
     is_relearning: bool = False
     """Whether the history was lost and is still too short to be believed."""
@@ -70,7 +70,7 @@ def collect_supplements(
             usage.aggregates.oom_ledger.levels(rows),
             _most_telling(
                 {
-                    places[one][1]: Remembered(
+                    places[one][1]: SavedContainer(
                         usage.containers.recall(one, seconds), kills.get(places[one])
                     )
                     for row in rows
@@ -134,7 +134,7 @@ def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, li
     return found
 
 
-def _most_telling(containers: dict[str, Remembered]) -> dict[str, Remembered]:
+def _most_telling(containers: dict[str, SavedContainer]) -> dict[str, SavedContainer]:
     if len(containers) <= MOST_CONTAINERS:
         return containers
     order = sorted(containers, key=lambda pod: _worth(containers[pod].memory), reverse=True)

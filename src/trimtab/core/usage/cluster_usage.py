@@ -34,8 +34,8 @@ from trimtab.core.usage.aggregates import (
     to_seconds,
 )
 from trimtab.core.usage.containers import REQUESTS, ContainerMemory, Containers, PodName
-from trimtab.core.usage.samples import Intake, Samples
-from trimtab.core.usage.selector_index import Learner, Links
+from trimtab.core.usage.samples import SampleCounts, Samples
+from trimtab.core.usage.selector_index import AggregateIndex, AutoscalerAggregates
 
 Place: TypeAlias = tuple[str, str, str]
 """The namespace, the pod and the name of a container."""
@@ -67,7 +67,7 @@ class Usage:
     def __init__(self, settings: UsageSettings, recommendations: RecommendationSettings) -> None:
         self.aggregates = Aggregates(settings, recommendations)
         self.containers = Containers()
-        self.links = Links()
+        self.links = AggregateIndex()
         self._pods: dict[PodName, _Tracked] = {}
         self._places: dict[Place, int] = {}
         self._expected: dict[Place, list[Expected]] = {}
@@ -180,15 +180,17 @@ class Usage:
 
     # Samples
 
-    def add_cpu(self, samples: Samples, now: float) -> Intake:
+    def add_cpu(self, samples: Samples, now: float) -> SampleCounts:
         """Add CPU samples, in millicores; now is in seconds, like their times."""
         return intake.add_cpu(self.aggregates, self.containers, samples, now)
 
-    def add_memory(self, samples: Samples, now: float) -> Intake:
+    def add_memory(self, samples: Samples, now: float) -> SampleCounts:
         """Add memory samples, in bytes."""
         return intake.add_memory(self.aggregates, self.containers, samples, now)
 
-    def add_oom_kills(self, kills: Samples, now: float, ceiling_bytes: float = np.inf) -> Intake:
+    def add_oom_kills(
+        self, kills: Samples, now: float, ceiling_bytes: float = np.inf
+    ) -> SampleCounts:
         """Add OOM kills, with the memory requests of the killed containers in bytes."""
         return intake.add_oom_kills(self.aggregates, self.containers, kills, now, ceiling_bytes)
 
@@ -207,7 +209,7 @@ class Usage:
         """
         known = self.links.learners.get(autoscaler.identity)
         if known is None:
-            self.links.add_learner(Learner(autoscaler, selector))
+            self.links.add_learner(AutoscalerAggregates(autoscaler, selector))
         elif known.selector != selector:
             self._reselect(known, autoscaler, selector)
         elif known.autoscaler is not autoscaler:
@@ -217,14 +219,18 @@ class Usage:
         self._override(self.links.linked_rows(autoscaler.identity))
         self._override_restored(self.links.learners[autoscaler.identity])
 
-    def _reselect(self, known: Learner, autoscaler: Autoscaler, selector: Selector | None) -> None:
+    def _reselect(
+        self, known: AutoscalerAggregates, autoscaler: Autoscaler, selector: Selector | None
+    ) -> None:
         rows = self.links.linked_rows(known.name)
         self.links.remove_learner(known.name)
         last = known.last_selector
         if selector is not None and last is not None and selector != last:
             self._release(known.restored.values())
             known.restored.clear()
-        renewed = Learner(autoscaler, selector, restored=known.restored, last_selector=last)
+        renewed = AutoscalerAggregates(
+            autoscaler, selector, restored=known.restored, last_selector=last
+        )
         self.links.add_learner(renewed)
         self._override(rows)
 
@@ -321,7 +327,7 @@ class Usage:
             policies = self.links.policies(row, self.aggregates.key(row).container_name)
             self.aggregates.override(row, policies)
 
-    def _override_restored(self, learner: Learner) -> None:
+    def _override_restored(self, learner: AutoscalerAggregates) -> None:
         for container_name, row in learner.restored.items():
             policy = policy_for(learner.autoscaler.policies, container_name)
             self.aggregates.override(row, () if policy is None else (policy,))

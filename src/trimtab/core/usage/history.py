@@ -25,7 +25,7 @@ from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.history_samples import Owner, PastPod, PastUsage, PodContainer
-from trimtab.core.usage.samples import Intake, Samples
+from trimtab.core.usage.samples import SampleCounts, Samples
 
 _Seat = tuple[AutoscalerName, PodContainer]
 """A container of the past as one autoscaler learns from it."""
@@ -37,7 +37,7 @@ _EVERYTHING: Final[_Known] = (-np.inf, np.inf, -np.inf)
 _NOTHING: Final[_Known] = (np.inf, -np.inf, np.inf)
 
 
-class Replay:
+class HistoryReplay:
     """The history of some autoscalers of a namespace while it is being read."""
 
     def __init__(
@@ -57,17 +57,17 @@ class Replay:
         self._aggregates: dict[CheckpointKey, int] = {}
         self._containers: dict[_Seat, int] = {}
 
-    def add(self, resource: Resource, past: PastUsage, now: datetime) -> Intake:
+    def add(self, resource: Resource, past: PastUsage, now: datetime) -> SampleCounts:
         """Add samples that are later than those of the same containers added before."""
         take_in = self._usage.add_cpu if resource is Resource.CPU else self._usage.add_memory
-        total = Intake()
+        total = SampleCounts()
         for seats in self._seat(past.containers):
             is_new = self._uncovered(seats, past)
             rows = self._rows(seats, past, is_new, now)
             samples = Samples(rows[past.owners[is_new]], past.values[is_new], past.times[is_new])
             total += take_in(samples, to_seconds(now, missing=0.0))
             seated = np.array([seat is not None for seat in seats], np.bool_)[past.owners]
-            total += Intake(outdated=int((seated & ~is_new).sum()))
+            total += SampleCounts(outdated=int((seated & ~is_new).sum()))
         return total
 
     def finish(self, now: datetime) -> set[AutoscalerName]:

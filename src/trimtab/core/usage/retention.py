@@ -17,7 +17,7 @@ from trimtab.core.usage.aggregates import expendable, to_seconds
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
-from trimtab.core.usage.selector_index import Learner
+from trimtab.core.usage.selector_index import AutoscalerAggregates
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _ghosts(usage: Usage, now: float) -> Iterator[CheckpointKey]:
             yield from ((learner.name, name) for name in past)
 
 
-def _has_live_container(usage: Usage, learner: Learner) -> bool:
+def _has_live_container(usage: Usage, learner: AutoscalerAggregates) -> bool:
     feeders = usage.aggregates.ints("feeders")
     return any(feeders[list(rows)].any() for rows in learner.linked.values())
 

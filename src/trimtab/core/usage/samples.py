@@ -56,7 +56,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class SampleCounts:
     """What became of a batch."""
 
     accepted: int = 0
@@ -70,15 +70,17 @@ class Intake:
         """How many were refused."""
         return self.outdated + self.absurd
 
-    def __add__(self, other: "Intake") -> "Intake":
-        return Intake(
+    def __add__(self, other: "SampleCounts") -> "SampleCounts":
+        return SampleCounts(
             self.accepted + other.accepted,
             self.outdated + other.outdated,
             self.absurd + other.absurd,
         )
 
 
-def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples, now: float) -> Intake:
+def add_cpu(
+    aggregates: Aggregates, containers: Containers, samples: Samples, now: float
+) -> SampleCounts:
     """Add CPU samples: each must be strictly newer than the last one of its container."""
     sane = _sane(samples, now, MOST_MILLICORES)
     last = containers.floats("last_cpu")
@@ -90,7 +92,7 @@ def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples, no
 
 def add_memory(
     aggregates: Aggregates, containers: Containers, samples: Samples, now: float
-) -> Intake:
+) -> SampleCounts:
     """Add memory samples: none may be older than the last one of its container."""
     sane = _sane(samples, now, MOST_BYTES)
     last = containers.floats("last_memory")
@@ -106,14 +108,14 @@ def add_oom_kills(
     kills: Samples,
     now: float,
     ceiling_bytes: float = np.inf,
-) -> Intake:
+) -> SampleCounts:
     """Add OOM kills, whose values are the containers' memory requests at that moment.
 
     A kill may be late, but not by more than an interval. No kill proves a need above the ceiling,
     which is what the largest node has to give.
     """
     sane = _sane(kills, now, MOST_BYTES)
-    total = Intake(absurd=len(kills) - len(sane))
+    total = SampleCounts(absurd=len(kills) - len(sane))
     for turn in _turns(sane):
         total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes)
     return total
@@ -121,7 +123,7 @@ def add_oom_kills(
 
 def _add_one_kill_each(
     aggregates: Aggregates, containers: Containers, kills: Samples, ceiling_bytes: float
-) -> Intake:
+) -> SampleCounts:
     last = containers.floats("last_memory")
     intervals = aggregates.floats("interval")[containers.aggregate[kills.containers]]
     timely = kills.pick(kills.times >= last[kills.containers] - intervals)
@@ -209,8 +211,8 @@ def _turns(samples: Samples) -> Iterator[Samples]:
         yield samples.pick(turn == number)
 
 
-def _count(given: Samples, sane: Samples, accepted: Samples) -> Intake:
-    return Intake(
+def _count(given: Samples, sane: Samples, accepted: Samples) -> SampleCounts:
+    return SampleCounts(
         accepted=len(accepted),
         outdated=len(sane) - len(accepted),
         absurd=len(given) - len(sane),

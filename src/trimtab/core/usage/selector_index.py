@@ -23,7 +23,7 @@ _Item = TypeVar("_Item")
 
 
 @dataclass(slots=True)
-class Learner:
+class AutoscalerAggregates:
     """One autoscaler and the rows of the aggregates that it learns from, by container name."""
 
     autoscaler: Autoscaler
@@ -68,11 +68,11 @@ class _Siblings:
     rows: dict[str, int] = field(default_factory=dict)
 
 
-class Links:
+class AggregateIndex:
     """Who learns from what, kept current as aggregates and autoscalers come and go."""
 
     def __init__(self) -> None:
-        self.learners: dict[AutoscalerName, Learner] = {}
+        self.learners: dict[AutoscalerName, AutoscalerAggregates] = {}
         self._changed: set[AutoscalerName] = set()
         self._learners_by_pin: defaultdict[_Pin, set[AutoscalerName]] = defaultdict(set)
         self._labels_by_pin: defaultdict[_Pin, set[LabelSet]] = defaultdict(set)
@@ -115,7 +115,7 @@ class Links:
             for pin in _pins_of_labels(*home):
                 _discard(self._labels_by_pin, pin, key.labels)
 
-    def add_learner(self, learner: Learner) -> None:
+    def add_learner(self, learner: AutoscalerAggregates) -> None:
         """Link a new autoscaler to every aggregate whose labels it matches."""
         self.learners[learner.name] = learner
         self._changed.add(learner.name)
@@ -178,12 +178,12 @@ class Links:
         found = [policy_for(learner.autoscaler.policies, container_name) for learner in learners]
         return [policy for policy in found if policy is not None]
 
-    def _link(self, learner: Learner, row: int, container_name: str) -> None:
+    def _link(self, learner: AutoscalerAggregates, row: int, container_name: str) -> None:
         learner.linked.setdefault(container_name, set()).add(row)
         self._learners_by_row[row].add(learner.name)
         self._changed.add(learner.name)
 
-    def _unlink(self, learner: Learner, row: int, container_name: str) -> None:
+    def _unlink(self, learner: AutoscalerAggregates, row: int, container_name: str) -> None:
         rows = learner.linked[container_name]
         rows.discard(row)
         if not rows:
@@ -198,7 +198,7 @@ class Links:
                 if selector is not None and selector.matches(by_key):
                     yield name
 
-    def _matching_labels(self, learner: Learner) -> set[LabelSet]:
+    def _matching_labels(self, learner: AutoscalerAggregates) -> set[LabelSet]:
         selector = learner.selector
         if selector is None:
             return set()

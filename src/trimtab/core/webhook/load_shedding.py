@@ -10,7 +10,7 @@ from math import inf
 from typing import Protocol, TypeVar
 
 
-class Guest(Protocol):
+class IdleConnection(Protocol):
     """Somebody who is connected."""
 
     @property
@@ -21,7 +21,7 @@ class Guest(Protocol):
         """
 
 
-GuestT = TypeVar("GuestT", bound=Guest)
+GuestT = TypeVar("GuestT", bound=IdleConnection)
 
 
 def find_longest_awaited(guests: Iterable[GuestT]) -> GuestT | None:

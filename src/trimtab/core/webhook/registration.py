@@ -56,7 +56,7 @@ Address: TypeAlias = ServiceAddress | str
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class WebhookRule:
     """What we are asked about."""
 
     operations: tuple[str, ...]
@@ -66,8 +66,8 @@ class Rule:
     scope: str = "*"
 
 
-PODS: Final = Rule(("CREATE",), ("",), ("v1",), ("pods",))
-AUTOSCALERS: Final = Rule(
+PODS: Final = WebhookRule(("CREATE",), ("",), ("v1",), ("pods",))
+AUTOSCALERS: Final = WebhookRule(
     ("CREATE", "UPDATE"), ("autoscaling.k8s.io",), ("*",), ("verticalpodautoscalers",)
 )
 
@@ -80,7 +80,7 @@ class Webhook:
     address: Address
     bundle: str = ""
     """The authorities by which we are believed, PEM."""
-    rules: tuple[Rule, ...] = (PODS, AUTOSCALERS)
+    rules: tuple[WebhookRule, ...] = (PODS, AUTOSCALERS)
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
     timeout_seconds: int = 5
     namespaces: Selector = field(default_factory=Selector)

@@ -21,7 +21,7 @@ _LOOK: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ConnectionTrouble:
     """What is wrong with the requests on a line."""
 
     share: float
@@ -46,14 +46,14 @@ class Disturbance:
     """Whether nothing gets through, and nothing breaks."""
     is_cut: bool = False
     """Whether everything breaks, and nothing new can be made."""
-    trouble: Trouble | None = None
+    trouble: ConnectionTrouble | None = None
 
 
 _USUAL: Final = Disturbance(timedelta(milliseconds=5), timedelta(milliseconds=20))
 
 
 @dataclass(slots=True)
-class Line:
+class SimulatedConnection:
     """How one copy of a component reaches the cluster."""
 
     actor: str
@@ -140,7 +140,7 @@ class Line:
         if self.is_dead:
             await _never()
 
-    def _troubles(self, request: Request, *, after_effect: bool) -> list[Trouble]:
+    def _troubles(self, request: Request, *, after_effect: bool) -> list[ConnectionTrouble]:
         if not self.disturbances:
             return []
         possible = [

@@ -22,7 +22,7 @@ _UNSCALED_KINDS: Final = frozenset({"CronJob", "DaemonSet", "Job"})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BudgetStatus:
     """How a budget stands now."""
 
     expected: int
@@ -66,17 +66,17 @@ class DisruptionBudgets:
             raise over_budget(request, budgets[0].name)
         return True
 
-    def standing(self, budget: DisruptionBudget) -> Standing | None:
+    def standing(self, budget: DisruptionBudget) -> BudgetStatus | None:
         """How a budget stands; None if it cannot be told, which allows nothing."""
         pods = self._world.pods_by_namespace.under(budget.namespace)
         protected = [pod for pod in pods if _protects(budget, pod)]
         healthy = sum(map(self._is_healthy, protected))
         if budget.min_available is not None:
-            return Standing(len(protected), healthy, budget.min_available)
+            return BudgetStatus(len(protected), healthy, budget.min_available)
         expected = self._expected(protected)
         if expected is None:
             return None
-        return Standing(expected, healthy, max(0, expected - (budget.max_unavailable or 0)))
+        return BudgetStatus(expected, healthy, max(0, expected - (budget.max_unavailable or 0)))
 
     def _is_healthy(self, pod: Pod) -> bool:
         if pod.is_deleting or pod.ready_since is None:

@@ -31,8 +31,8 @@ from trimtab.cluster.live.scales import (
     ABSENT_LIFE,
     FAILURE_LIFE,
     SCALE_LIFE,
+    CachedScale,
     Missing,
-    Remembered,
     Unknown,
 )
 from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store, SummedStore
@@ -51,7 +51,7 @@ from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.workloads import Namespace, Workload
 from trimtab.core.sizing.node_capacity import DAEMON_SET
 from trimtab.core.sizing.quotas import Quota
-from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.quotas import count_quota
 from trimtab.simulation.api_server.requests import (
     AUTOSCALERS,
@@ -68,7 +68,7 @@ from trimtab.simulation.api_server.requests import (
     RESIZES,
     STATUSES,
     Act,
-    Kind,
+    ObjectKind,
     Request,
     workloads,
 )
@@ -180,18 +180,18 @@ class _KnownIndex:
 class _Scales:
     """Workloads of all other kinds, asked for one by one; answers are believed for a while."""
 
-    def __init__(self, world: World, line: Line) -> None:
+    def __init__(self, world: World, line: SimulatedConnection) -> None:
         self._world = world
         self._line = line
         self._answers: dict[WorkloadName, Workload | Unknown | None] = {}
         self._fresh_until: dict[WorkloadName, datetime] = {}
 
-    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
         del api_version, uid
         if name not in self._answers:
             return None
         is_fresh = self._world.now() < self._fresh_until[name]
-        return Remembered(self._answers[name] or Missing.OBJECT, is_fresh)
+        return CachedScale(self._answers[name] or Missing.OBJECT, is_fresh)
 
     async def workload(
         self, name: WorkloadName, api_version: str, uid: str = ""
@@ -211,7 +211,7 @@ class _Scales:
         return answer
 
     async def _ask(self, name: WorkloadName, group: str) -> Workload | Unknown | None:
-        kind = Kind(f"{name.kind.lower()}s/scale", group)
+        kind = ObjectKind(f"{name.kind.lower()}s/scale", group)
         request = Request(Act.FETCH_SCALE, kind.right("get", name.namespace), name.name)
         # As the real client does, which therefore has to run in a task.
         async with asyncio.timeout(_TIMEOUT.total_seconds()):
@@ -233,7 +233,9 @@ class SimulatedCluster:
     namespaces: Store[Namespace]
     owners: Owners
 
-    def __init__(self, world: World, serving: Serving, line: Line, *, clock: Clock) -> None:
+    def __init__(
+        self, world: World, serving: Serving, line: SimulatedConnection, *, clock: Clock
+    ) -> None:
         self._world = world
         self._serving = serving
         self._line = line
@@ -261,7 +263,7 @@ class SimulatedCluster:
         nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)
         self.nodes = _KnownObjects(nodes.reader)
 
-    def _watch(self, clock: Clock, table: Table[RecordT], kind: Kind) -> Reader[RecordT]:
+    def _watch(self, clock: Clock, table: Table[RecordT], kind: ObjectKind) -> Reader[RecordT]:
         view = View(table, self._line, kind, clock=clock, versions=self._world.versions)
         self._problems.append(lambda: (f"watch {kind.resource}", view.problem))
         self._ages.append(view.reader.age)

@@ -7,7 +7,7 @@ is there to end it.
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import quotas as core_quotas
-from trimtab.core.sizing.quotas import Claim, Side
+from trimtab.core.sizing.quotas import QuotaClaim, Side
 from trimtab.simulation.world.objects import ENDED, Quota, reserved_total
 from trimtab.simulation.world.world import World
 
@@ -25,7 +25,7 @@ def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str
 def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
     """The quota as its status shows it: with what is left."""
     hard = {
-        Claim(side, resource): most
+        QuotaClaim(side, resource): most
         for side, bounds in _sides(quota)
         for resource, most in bounds.items()
     }

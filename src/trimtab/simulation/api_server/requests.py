@@ -49,7 +49,7 @@ WRITES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """A kind of objects, as roles name it."""
 
     resource: str
@@ -64,27 +64,27 @@ class Kind:
 _right: Final = lru_cache(maxsize=4096)(Right)
 
 
-PODS: Final = Kind("pods")
-EVICTIONS: Final = Kind("pods/eviction")
-RESIZES: Final = Kind("pods/resize")
-EVENTS: Final = Kind("events")
-LIMIT_RANGES: Final = Kind("limitranges")
-NODES: Final = Kind("nodes")
-NAMESPACES: Final = Kind("namespaces")
-HORIZONTALS: Final = Kind("horizontalpodautoscalers", "autoscaling")
-QUOTAS: Final = Kind("resourcequotas")
-AUTOSCALERS: Final = Kind("verticalpodautoscalers", "autoscaling.k8s.io")
-STATUSES: Final = Kind("verticalpodautoscalers/status", "autoscaling.k8s.io")
-CHECKPOINTS: Final = Kind("verticalpodautoscalercheckpoints", "autoscaling.k8s.io")
-LEASES: Final = Kind("leases", "coordination.k8s.io")
-USAGE: Final = Kind("pods", "metrics.k8s.io")
+PODS: Final = ObjectKind("pods")
+EVICTIONS: Final = ObjectKind("pods/eviction")
+RESIZES: Final = ObjectKind("pods/resize")
+EVENTS: Final = ObjectKind("events")
+LIMIT_RANGES: Final = ObjectKind("limitranges")
+NODES: Final = ObjectKind("nodes")
+NAMESPACES: Final = ObjectKind("namespaces")
+HORIZONTALS: Final = ObjectKind("horizontalpodautoscalers", "autoscaling")
+QUOTAS: Final = ObjectKind("resourcequotas")
+AUTOSCALERS: Final = ObjectKind("verticalpodautoscalers", "autoscaling.k8s.io")
+STATUSES: Final = ObjectKind("verticalpodautoscalers/status", "autoscaling.k8s.io")
+CHECKPOINTS: Final = ObjectKind("verticalpodautoscalercheckpoints", "autoscaling.k8s.io")
+LEASES: Final = ObjectKind("leases", "coordination.k8s.io")
+USAGE: Final = ObjectKind("pods", "metrics.k8s.io")
 
 _GROUPS: Final = {"CronJob": "batch", "Job": "batch", "ReplicationController": ""}
 
 
-def workloads(kind: str) -> Kind:
+def workloads(kind: str) -> ObjectKind:
     """The workloads of a well-known kind."""
-    return Kind(f"{kind.lower()}s", _GROUPS.get(kind, "apps"))
+    return ObjectKind(f"{kind.lower()}s", _GROUPS.get(kind, "apps"))
 
 
 @dataclass(frozen=True, slots=True)

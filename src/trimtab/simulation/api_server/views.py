@@ -9,12 +9,12 @@ from collections import deque
 from datetime import timedelta
 from typing import Final, Generic, TypeVar
 
-from trimtab.api.wire.watch_events import Entry, ObjectName
+from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.watch.store import Reader, Writer, open_store
-from trimtab.simulation.api_server.connection import Line
-from trimtab.simulation.api_server.requests import Act, Kind, Request
+from trimtab.simulation.api_server.connection import SimulatedConnection
+from trimtab.simulation.api_server.requests import Act, ObjectKind, Request
 from trimtab.simulation.world.tables import Change, Named, Table, Versions
 
 RecordT = TypeVar("RecordT", bound=Named)
@@ -35,8 +35,8 @@ class View(Generic[RecordT]):
     def __init__(
         self,
         table: Table[RecordT],
-        line: Line,
-        kind: Kind,
+        line: SimulatedConnection,
+        kind: ObjectKind,
         *,
         clock: Clock,
         versions: Versions,
@@ -128,7 +128,8 @@ class View(Generic[RecordT]):
         if self.problem is not None:
             return False
         entries = [
-            Entry(ObjectName(record.namespace, record.name), record) for record in self._table
+            StoredObject(ObjectName(record.namespace, record.name), record)
+            for record in self._table
         ]
         self._writer.replace(entries, self._table.unreadable.values())
         self._position = self._versions.latest
@@ -146,7 +147,7 @@ class View(Generic[RecordT]):
             elif change.after is None:
                 self._writer.drop(change.name)
             else:
-                self._writer.put(Entry(change.name, change.after))
+                self._writer.put(StoredObject(change.name, change.after))
         self._position = told
 
     def _hear(self) -> int:

@@ -10,7 +10,7 @@ from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState
 from trimtab.core.sizing.startup_boost import boosted_containers, expired_boosts, finds_no_room
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.hindsight import Hindsight, Timeline
+from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.world.facts import Fact, PodEvicted, PodRefused, PodResized
 from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
@@ -29,7 +29,7 @@ class Boosts(Checker):
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
-        self._boosted: dict[str, Timeline[Pod]] = {}
+        self._boosted: dict[str, RecentValues[Pod]] = {}
         self._reported: set[str] = set()
         self._refused_at: dict[str, datetime] = {}
         """By namespace when a quota last refused a pod."""
@@ -121,7 +121,7 @@ class Boosts(Checker):
     def _follow(self, change: Change[Pod]) -> None:
         before, after = change.before, change.after
         if after is not None and boosted_containers(after):
-            timeline = self._boosted.setdefault(after.uid, Timeline(self.rules.staleness))
+            timeline = self._boosted.setdefault(after.uid, RecentValues(self.rules.staleness))
             timeline.put(self.world.now(), after)
         elif before is not None:
             self._boosted.pop(before.uid, None)

@@ -15,7 +15,7 @@ from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates.pod_history import SETTLING_FOR
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.hindsight import Hindsight, Timeline
+from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.faults.calm import sets_clock
 from trimtab.simulation.world.facts import Fact, FaultBegan, FaultEnded, PodEvicted, PodResized
 from trimtab.simulation.world.objects import DisruptionBudget, WorkloadObject
@@ -49,7 +49,7 @@ class Disruption(Checker):
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._open: dict[WorkloadName, list[_Disruption]] = {}
-        self._groups: dict[WorkloadName, Timeline[ReplicaGroup]] = {}
+        self._groups: dict[WorkloadName, RecentValues[ReplicaGroup]] = {}
         world.pods.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
@@ -142,9 +142,9 @@ class Disruption(Checker):
                 waiting.remove(disruption)
                 return
 
-    def _timeline(self, owner: WorkloadName) -> Timeline[ReplicaGroup]:
+    def _timeline(self, owner: WorkloadName) -> RecentValues[ReplicaGroup]:
         if owner not in self._groups:
-            self._groups[owner] = Timeline(self.rules.staleness)
+            self._groups[owner] = RecentValues(self.rules.staleness)
             self._groups[owner].put(self.world.now(), self._count(owner))
         return self._groups[owner]
 

@@ -26,7 +26,7 @@ from trimtab.simulation.world.world import WELL_KNOWN, World
 _Value = TypeVar("_Value")
 
 
-class Timeline(Generic[_Value]):
+class RecentValues(Generic[_Value]):
     """What something was, as far back as anybody may be behind."""
 
     def __init__(self, span: timedelta) -> None:
@@ -69,9 +69,9 @@ class Hindsight:
         self.calm = Calm(world)
         self._world = world
         self._span = span
-        self._autoscalers: dict[AutoscalerName, Timeline[Autoscaler | None]] = {}
+        self._autoscalers: dict[AutoscalerName, RecentValues[Autoscaler | None]] = {}
         self._by_target: dict[WorkloadName, dict[AutoscalerName, None]] = {}
-        self._labels: dict[str, Timeline[Mapping[str, str]]] = {}
+        self._labels: dict[str, RecentValues[Mapping[str, str]]] = {}
         self._workloads: dict[str, WorkloadName] = {}
         self._workloads_by_name: dict[tuple[str, str], WorkloadName] = {}
         self._selectors: dict[WorkloadName, Selector] = {}
@@ -148,7 +148,7 @@ class Hindsight:
 
     def _observed(
         self,
-        timelines: list[Timeline[Autoscaler | None]],
+        timelines: list[RecentValues[Autoscaler | None]],
         moment: datetime,
         workload: WorkloadName,
     ) -> list[ObservedAutoscaler]:
@@ -168,7 +168,7 @@ class Hindsight:
     ) -> None:
         if before is not None and after is not None and _says(before) == _says(after):
             return
-        timeline = self._autoscalers.setdefault(name, Timeline(self._span))
+        timeline = self._autoscalers.setdefault(name, RecentValues(self._span))
         timeline.put(self._world.now(), after)
         if after is not None and after.target is not None:
             target = WorkloadName(name.namespace, after.target.kind, after.target.name)
@@ -184,7 +184,7 @@ class Hindsight:
                 self._workloads.pop(before.uid, None)
             return
         if before is None or before.uid != after.uid or before.labels != after.labels:
-            timeline = self._labels.setdefault(after.uid, Timeline(self._span))
+            timeline = self._labels.setdefault(after.uid, RecentValues(self._span))
             timeline.put(self._world.now(), after.labels)
             if before is not None and before.uid in self._workloads:
                 self._relabelled[self._workloads[before.uid]] = self._world.now()

@@ -20,7 +20,7 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.simulation.components import run_admission
-from trimtab.simulation.demo.news import Kind, News, Newsroom, requests_of
+from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, Newsroom, requests_of
 from trimtab.simulation.demo.picture import (
     Picture,
     asked_for,
@@ -30,7 +30,7 @@ from trimtab.simulation.demo.picture import (
     usage_by_pod,
 )
 from trimtab.simulation.demo.workloads import FOLLOWER, LEADER, NAMESPACE, nodes, parts, workloads
-from trimtab.simulation.processes import Surroundings
+from trimtab.simulation.processes import ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.loads import ROLE_LABEL
 from trimtab.simulation.world.virtual_time import VirtualLoop
@@ -141,7 +141,9 @@ class Demo:
             workload = world.find_workload(WorkloadName(NAMESPACE, "Deployment", "orders"))
             assert workload is not None
             world.workloads_of("Deployment").put(replace(workload, revision=workload.revision + 1))
-            self._newsroom.add(News(world.now(), "orders", Kind.RELEASED, _NOTHING, _NOTHING))
+            self._newsroom.add(
+                DemoEvent(world.now(), "orders", DemoEventKind.RELEASED, _NOTHING, _NOTHING)
+            )
 
     async def _elect(self) -> None:
         """Label one pod of the database as its leader, as its operator would."""
@@ -155,7 +157,9 @@ class Demo:
                     world.pods.put(_in_role(other, FOLLOWER))
             world.pods.put(_in_role(pod, LEADER))
             self._newsroom.add(
-                News(world.now(), "db leader", Kind.TOOK_OVER, _NOTHING, _NOTHING, name)
+                DemoEvent(
+                    world.now(), "db leader", DemoEventKind.TOOK_OVER, _NOTHING, _NOTHING, name
+                )
             )
             await clock.sleep(HAND_OVERS)
 
@@ -180,7 +184,7 @@ async def _open(stack: AsyncExitStack, simulation: Simulation, demo: Demo) -> No
     stack.push_async_callback(demo.end)
 
 
-async def _recommend(surroundings: Surroundings) -> None:
+async def _recommend(surroundings: ProcessSurroundings) -> None:
     recommender = Recommender(
         surroundings.cluster,
         surroundings.usage,
@@ -190,7 +194,7 @@ async def _recommend(surroundings: Surroundings) -> None:
     await recommender.run()
 
 
-async def _update(surroundings: Surroundings) -> None:
+async def _update(surroundings: ProcessSurroundings) -> None:
     updater = Updater(surroundings.cluster, settings=UpdaterSettings(), clock=surroundings.clock)
     await updater.run()
 

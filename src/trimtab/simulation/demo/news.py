@@ -9,7 +9,7 @@ from enum import StrEnum
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.startup_boost import boosted_containers
-from trimtab.simulation.demo.workloads import Part
+from trimtab.simulation.demo.workloads import DemoWorkload
 from trimtab.simulation.world.facts import (
     ContainerKilled,
     Fact,
@@ -21,7 +21,7 @@ from trimtab.simulation.world.facts import (
 from trimtab.simulation.world.objects import resource_total
 
 
-class Kind(StrEnum):
+class DemoEventKind(StrEnum):
     """What kind of thing happened; the value names it to programs."""
 
     LEARNED = "first-recommendation"
@@ -36,13 +36,13 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class DemoEvent:
     """Something that happened to a pod."""
 
     at: datetime
     title: str
     """Of the part that it happened to."""
-    kind: Kind
+    kind: DemoEventKind
     before: Resources
     after: Resources
     pod: str = ""
@@ -53,23 +53,23 @@ class News:
 class Newsroom:
     """Listens to facts, and keeps what is news until somebody asks for it."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[DemoWorkload]) -> None:
         self._parts = parts
-        self._fresh: list[News] = []
+        self._fresh: list[DemoEvent] = []
         self._sizes: dict[str, Resources] = {}
         """With which size the last pod of a part came in."""
-        self._counts: Counter[Kind] = Counter()
+        self._counts: Counter[DemoEventKind] = Counter()
 
-    def counts(self) -> Mapping[Kind, int]:
+    def counts(self) -> Mapping[DemoEventKind, int]:
         """How often each kind of thing has happened so far."""
-        return {kind: self._counts[kind] for kind in Kind}
+        return {kind: self._counts[kind] for kind in DemoEventKind}
 
-    def take(self) -> tuple[News, ...]:
+    def take(self) -> tuple[DemoEvent, ...]:
         """All that is new since the last time."""
         fresh, self._fresh = self._fresh, []
         return tuple(fresh)
 
-    def add(self, news: News) -> None:
+    def add(self, news: DemoEvent) -> None:
         """Let something be told."""
         self._counts[news.kind] += 1
         self._fresh.append(news)
@@ -80,9 +80,11 @@ class Newsroom:
             case PodCreated(at, wanted, pod):
                 self._tell_of_new_pod(at, wanted, pod)
             case PodEvicted(at, _, pod):
-                self._tell(at, Kind.EVICTED, pod, pod)
+                self._tell(at, DemoEventKind.EVICTED, pod, pod)
             case PodResized(at, _, before, after) if requests_of(before) != requests_of(after):
-                kind = Kind.UNBOOSTED if boosted_containers(before) else Kind.RESIZED
+                kind = (
+                    DemoEventKind.UNBOOSTED if boosted_containers(before) else DemoEventKind.RESIZED
+                )
                 self._tell(at, kind, before, after)
             case ContainerKilled(at, pod, _, _, limit_bytes):
                 self._tell_of_kill(at, pod, limit_bytes)
@@ -95,17 +97,17 @@ class Newsroom:
         size = requests_of(pod)
         title = self._title_of(pod)
         if boosted_containers(pod):
-            self._tell(at, Kind.BOOSTED, wanted, pod)
+            self._tell(at, DemoEventKind.BOOSTED, wanted, pod)
         elif size == self._sizes.get(title) != requests_of(wanted):
             # A job comes again and again; that it got the same size again is no news.
-            self._counts[Kind.SIZED] += 1
+            self._counts[DemoEventKind.SIZED] += 1
         elif size != requests_of(wanted):
-            self._tell(at, Kind.SIZED, wanted, pod)
+            self._tell(at, DemoEventKind.SIZED, wanted, pod)
         self._sizes[title] = size
 
     def _tell_of_kill(self, at: datetime, pod: Pod, limit_bytes: int) -> None:
         limit = {Resource.MEMORY: limit_bytes}
-        self.add(News(at, self._title_of(pod), Kind.KILLED, limit, limit, pod.name))
+        self.add(DemoEvent(at, self._title_of(pod), DemoEventKind.KILLED, limit, limit, pod.name))
 
     def _tell_of_first(self, fact: StatusPublished) -> None:
         if fact.after.recommendation and not fact.before.recommendation:
@@ -115,11 +117,11 @@ class Newsroom:
                 for part in self._parts
                 if part.autoscaler.identity == fact.after.identity
             )
-            self.add(News(fact.at, title, Kind.LEARNED, target, target))
+            self.add(DemoEvent(fact.at, title, DemoEventKind.LEARNED, target, target))
 
-    def _tell(self, at: datetime, kind: Kind, before: Pod, after: Pod) -> None:
+    def _tell(self, at: datetime, kind: DemoEventKind, before: Pod, after: Pod) -> None:
         title = self._title_of(after)
-        self.add(News(at, title, kind, requests_of(before), requests_of(after), after.name))
+        self.add(DemoEvent(at, title, kind, requests_of(before), requests_of(after), after.name))
 
     def _title_of(self, pod: Pod) -> str:
         (title,) = (part.title for part in self._parts if part.labels.matches(pod.labels))
@@ -131,9 +133,9 @@ def requests_of(pod: Pod) -> Resources:
     return {resource: resource_total(pod, resource) for resource in BOTH}
 
 
-def gather(news: Iterable[News]) -> list[News]:
+def gather(news: Iterable[DemoEvent]) -> list[DemoEvent]:
     """The same news; what happened several times in a row is told once, from first to last."""
-    told: list[News] = []
+    told: list[DemoEvent] = []
     for each in news:
         if told and (told[-1].title, told[-1].kind) == (each.title, each.kind):
             first = told.pop()

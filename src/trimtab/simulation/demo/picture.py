@@ -10,8 +10,8 @@ from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.startup_boost import boosted_containers
-from trimtab.simulation.demo.news import Kind, News, requests_of
-from trimtab.simulation.demo.workloads import NAMESPACE, Part
+from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, requests_of
+from trimtab.simulation.demo.workloads import NAMESPACE, DemoWorkload
 from trimtab.simulation.nodes.kubelet import Kubelet
 from trimtab.simulation.world.world import World
 
@@ -33,7 +33,7 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DemoRow:
     """How the pods of a part are."""
 
     title: str
@@ -49,15 +49,15 @@ class Picture:
 
     now: datetime
     elapsed: timedelta
-    rows: tuple[Row, ...]
+    rows: tuple[DemoRow, ...]
     asked: Resources
     """What the owners of all pods that live now asked for."""
     requested: Resources
     """What these pods request instead."""
     saved_hours: Mapping[Resource, float]
     """Millicore-hours and byte-hours that were not set aside so far, on balance."""
-    counts: Mapping[Kind, int]
-    news: tuple[News, ...]
+    counts: Mapping[DemoEventKind, int]
+    news: tuple[DemoEvent, ...]
 
 
 def live_pods(world: World) -> list[Pod]:
@@ -92,12 +92,12 @@ def usage_by_pod(kubelet: Kubelet) -> Mapping[str, Resources]:
     }
 
 
-def picture_row(world: World, part: Part, used: Mapping[str, Resources]) -> Row:
+def picture_row(world: World, part: DemoWorkload, used: Mapping[str, Resources]) -> DemoRow:
     """How the pods of a part are now."""
     pods = [pod for pod in live_pods(world) if part.labels.matches(pod.labels)]
     measured = [used[pod.uid] for pod in pods if pod.uid in used]
     recommendation = _recommendation(world, part)
-    return Row(
+    return DemoRow(
         title=part.title,
         habit=part.habit,
         pods=len(pods),
@@ -116,7 +116,7 @@ def picture_row(world: World, part: Part, used: Mapping[str, Resources]) -> Row:
     )
 
 
-def _recommendation(world: World, part: Part) -> ContainerRecommendation:
+def _recommendation(world: World, part: DemoWorkload) -> ContainerRecommendation:
     found = world.autoscalers.find(NAMESPACE, part.autoscaler.name)
     given = (found and found.recommendation) or ()
     return next(iter(given), ContainerRecommendation("", {}))

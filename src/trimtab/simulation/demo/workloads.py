@@ -43,7 +43,7 @@ _NIGHT_OWLS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DemoWorkload:
     """One row of what is shown: the pods of one autoscaler, and what is special about them."""
 
     title: str
@@ -118,7 +118,7 @@ def workloads() -> tuple[WorkloadObject, ...]:
     return web(), orders(), cache(), database(), report()
 
 
-def parts() -> tuple[Part, ...]:
+def parts() -> tuple[DemoWorkload, ...]:
     """What is shown, from the top to the bottom, with the autoscaler of each."""
     boost = CpuBoost(BoostType.FACTOR, factor=10, duration=timedelta(seconds=30))
     at_most = ContainerPolicy(CONTAINER, max_allowed={Resource.MEMORY: 3 * _GIB // 2})
@@ -151,12 +151,12 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _part(title: str, habit: str, autoscaler: Autoscaler, workload: WorkloadObject) -> Part:
+def _part(title: str, habit: str, autoscaler: Autoscaler, workload: WorkloadObject) -> DemoWorkload:
     target = TargetReference(workload.kind, workload.name, workload.api_version)
-    return Part(title, habit, replace(autoscaler, target=target), workload.selector)
+    return DemoWorkload(title, habit, replace(autoscaler, target=target), workload.selector)
 
 
-def _part_of_role(title: str, habit: str, role: str) -> Part:
+def _part_of_role(title: str, habit: str, role: str) -> DemoWorkload:
     of_role = equality(ROLE_LABEL, role)
     autoscaler = Autoscaler(
         NAMESPACE,

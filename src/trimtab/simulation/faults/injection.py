@@ -13,7 +13,11 @@ from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.simulation.api_server import requests
-from trimtab.simulation.api_server.connection import Disturbance, Line, Trouble
+from trimtab.simulation.api_server.connection import (
+    ConnectionTrouble,
+    Disturbance,
+    SimulatedConnection,
+)
 from trimtab.simulation.api_server.requests import VIEWS, Request
 from trimtab.simulation.faults.kinds import Fault, FaultKind
 from trimtab.simulation.nodes.metrics_server import MetricsFault
@@ -27,7 +31,9 @@ from trimtab.simulation.world.world import World
 Undo: TypeAlias = Callable[[], None]
 
 _NO_WATCHES: Final = Disturbance(
-    trouble=Trouble(1.0, partial(UnreachableError, problem="the watch is lost"), only=VIEWS)
+    trouble=ConnectionTrouble(
+        1.0, partial(UnreachableError, problem="the watch is lost"), only=VIEWS
+    )
 )
 _TICK: Final = timedelta(seconds=30)
 """How often what flaps does so."""
@@ -54,7 +60,7 @@ def _disturb(simulation: Simulation, fault: Fault, *, how: Callable[[Fault], Dis
     return _disturb_line(simulation.processes[fault.target].line, how(fault))
 
 
-def _disturb_line(line: Line, disturbance: Disturbance) -> Undo:
+def _disturb_line(line: SimulatedConnection, disturbance: Disturbance) -> Undo:
     line.disturbances.append(disturbance)
     # What was connected before the fault must meet it too.
     line.breaks += 1
@@ -80,22 +86,22 @@ def _cut_off(fault: Fault) -> Disturbance:
 
 
 def _conflicts(fault: Fault) -> Disturbance:
-    return Disturbance(trouble=Trouble(fault.strength, requests.conflict))
+    return Disturbance(trouble=ConnectionTrouble(fault.strength, requests.conflict))
 
 
 def _too_many_requests(fault: Fault) -> Disturbance:
     refusal = partial(requests.too_many_requests, retry_after=timedelta(seconds=2))
-    return Disturbance(trouble=Trouble(fault.strength, refusal))
+    return Disturbance(trouble=ConnectionTrouble(fault.strength, refusal))
 
 
 def _server_errors(fault: Fault) -> Disturbance:
     refusal = partial(requests.refuse, code=HTTPStatus.INTERNAL_SERVER_ERROR)
-    return Disturbance(trouble=Trouble(fault.strength, refusal))
+    return Disturbance(trouble=ConnectionTrouble(fault.strength, refusal))
 
 
 def _lost_answers(fault: Fault) -> Disturbance:
     refusal = partial(UnreachableError, problem="the answer got lost")
-    return Disturbance(trouble=Trouble(fault.strength, refusal, after_effect=True))
+    return Disturbance(trouble=ConnectionTrouble(fault.strength, refusal, after_effect=True))
 
 
 def _forget_history(simulation: Simulation, fault: Fault) -> Undo:

@@ -65,7 +65,7 @@ class _Traces:
         return self._begins[id(trace)][1]
 
 
-class Demand:
+class ContainerDemand:
     """The loads of many containers."""
 
     def __init__(self, random: np.random.Generator) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.model.pods import Allocation
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.simulation.load.demand import Demand, Floats
+from trimtab.simulation.load.demand import ContainerDemand, Floats
 from trimtab.simulation.world.loads import Load
 from trimtab.simulation.world.objects import Startup
 
@@ -96,7 +96,7 @@ class ContainerName:
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class MeasuredUsage:
     """What was used when it was last measured."""
 
     at: datetime
@@ -118,9 +118,9 @@ class Excess:
 class Running:
     """All containers of all nodes that have been started."""
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: ContainerDemand) -> None:
         self.demand = demand
-        self.readings: Readings | None = None
+        self.readings: MeasuredUsage | None = None
         self.throttled_millicore_seconds = 0
         """The CPU time that containers were kept from using by their limits."""
         self._data = np.zeros(demand.capacity, _ROW)
@@ -199,7 +199,7 @@ class Running:
         exceeds = is_on & (memory > data["memory_limit"])
         (rows,) = np.nonzero(is_on & ~exceeds)
         data["memory"][rows] = memory[rows]
-        self.readings = Readings(
+        self.readings = MeasuredUsage(
             at=now,
             rows=rows,
             runs=data["run"][rows],
@@ -215,7 +215,7 @@ class Running:
         used = data["memory"] * (data["run"] != _NOT_RUNNING)
         return np.bincount(data["node"], weights=used, minlength=nodes).astype(np.float64)
 
-    def places_of(self, readings: Readings) -> NDArray[np.int64]:
+    def places_of(self, readings: MeasuredUsage) -> NDArray[np.int64]:
         """Which readings are about a run that still goes on."""
         (places,) = np.nonzero(self._data["run"][readings.rows] == readings.runs)
         return places

@@ -17,10 +17,10 @@ import numpy as np
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.api_server.writes import Serving
-from trimtab.simulation.load.demand import Demand
+from trimtab.simulation.load.demand import ContainerDemand
 from trimtab.simulation.nodes import memory_pressure, pod_lifecycle, resizes
-from trimtab.simulation.nodes.containers import Readings, Running
-from trimtab.simulation.nodes.pod_lifecycle import Block, Means, PodWorker
+from trimtab.simulation.nodes.containers import MeasuredUsage, Running
+from trimtab.simulation.nodes.pod_lifecycle import Means, PodWorker, ReadinessBlock
 from trimtab.simulation.world.facts import PodPressedOut
 from trimtab.simulation.world.loads import Load
 from trimtab.simulation.world.objects import Node
@@ -59,7 +59,7 @@ class Kubelet:
         self._serving = serving
         self._settings = settings
         chance = np.random.Generator(np.random.PCG64(world.random.getrandbits(64)))
-        self.running = Running(Demand(chance))
+        self.running = Running(ContainerDemand(chance))
         self.memory_factor = 1.0
         """By how much every container wants more memory than its load says."""
         self._means = Means(world, self.running, Random(world.random.getrandbits(64)))
@@ -88,7 +88,7 @@ class Kubelet:
         """Let the pod's probe fail, or succeed again."""
         worker = self._workers.get(pod.uid)
         if worker is not None and not worker.is_closed:
-            worker.block(Block.PROBE, is_blocked=not is_ready)
+            worker.block(ReadinessBlock.PROBE, is_blocked=not is_ready)
 
     def set_load(self, pod: Pod, container_name: str, load: Load) -> None:
         """Let a container that runs do something else from now on."""
@@ -98,7 +98,7 @@ class Kubelet:
         """Let every load stay as it is now, without any chance."""
         self.running.demand.held_at = self.world.now()
 
-    def readings(self) -> Readings | None:
+    def readings(self) -> MeasuredUsage | None:
         """What the last turn measured; None before the first."""
         return self.running.readings
 
@@ -245,7 +245,7 @@ class Kubelet:
     def _block_pods(self, machine: _Machine) -> None:
         for worker in list(machine.workers.values()):
             if not worker.is_closed:
-                worker.block(Block.NODE, is_blocked=not machine.node.is_ready)
+                worker.block(ReadinessBlock.NODE, is_blocked=not machine.node.is_ready)
 
     def _delete_pods(self, machine: _Machine) -> None:
         for worker in list(machine.workers.values()):

@@ -11,7 +11,7 @@ from trimtab.simulation.nodes.pod_lifecycle import PodWorker
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class PressureUsage:
     """What a pod on a node under pressure uses."""
 
     worker: PodWorker
@@ -20,7 +20,7 @@ class Usage:
     """By how much that is more than it requests; negative if it is less."""
 
 
-def measure(workers: Iterable[PodWorker]) -> list[Usage]:
+def measure(workers: Iterable[PodWorker]) -> list[PressureUsage]:
     """What each pod uses, the one that exceeds its requests most first."""
     usages = [_usage(worker) for worker in workers]
     # Names make ties repeatable.
@@ -34,7 +34,7 @@ def measure(workers: Iterable[PodWorker]) -> list[Usage]:
     )
 
 
-def choose(usages: Iterable[Usage], capacity_bytes: int) -> Iterator[PodWorker]:
+def choose(usages: Iterable[PressureUsage], capacity_bytes: int) -> Iterator[PodWorker]:
     """The pods that have to go until the rest fits."""
     ranked = list(usages)
     used = sum(usage.memory_bytes for usage in ranked)
@@ -56,9 +56,9 @@ def blame(worker: PodWorker, now: datetime) -> list[MemoryEviction]:
     ]
 
 
-def _usage(worker: PodWorker) -> Usage:
+def _usage(worker: PodWorker) -> PressureUsage:
     memory = sum(worker.memory_of(container.name) for container in worker.pod.containers)
-    return Usage(worker, memory, memory - _requests(worker.pod))
+    return PressureUsage(worker, memory, memory - _requests(worker.pod))
 
 
 def _requests(pod: Pod) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.ports import UsageSource
 from trimtab.core.model.resources import MAX_AMOUNT
-from trimtab.simulation.api_server.connection import Line
+from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.requests import USAGE, Act, Request, refuse
 from trimtab.simulation.nodes.containers import ContainerName, Running
 from trimtab.simulation.nodes.kubelet import Kubelet
@@ -73,11 +73,11 @@ class Metrics:
         self.faults_of: dict[str, list[MetricsFault]] = {}
         """What is wrong for one copy of a component, by its name."""
 
-    def source(self, line: Line) -> UsageSource:
+    def source(self, line: SimulatedConnection) -> UsageSource:
         """Where one copy of a component gets its samples from."""
         return _Source(line, self._tell)
 
-    def _tell(self, line: Line) -> UsageColumns:
+    def _tell(self, line: SimulatedConnection) -> UsageColumns:
         faults = [*self.faults, *self.faults_of.get(line.actor, ())]
         if MetricsFault.GONE in faults:
             raise refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
@@ -97,8 +97,8 @@ class Metrics:
 class _Source:
     """The metrics server at the other end of a line."""
 
-    line: Line
-    tell: Callable[[Line], UsageColumns]
+    line: SimulatedConnection
+    tell: Callable[[SimulatedConnection], UsageColumns]
 
     async def fetch(self) -> UsageColumns:
         """The newest reading of every container."""

@@ -48,7 +48,7 @@ _TERMINATED_SHOWN: Final = timedelta(seconds=0.5), timedelta(seconds=2)
 _RESTART: Final = timedelta(seconds=0.5), timedelta(seconds=2)
 
 
-class Block(StrEnum):
+class ReadinessBlock(StrEnum):
     """What keeps a pod from being ready, though all its containers are."""
 
     PROBE = "probe"
@@ -98,7 +98,7 @@ class PodWorker:
         self.is_closed = False
         self._means = means
         self._template = means.world.templates.get(pod.uid) or PodTemplate(pod.labels, ())
-        self._blocks = set[Block]()
+        self._blocks = set[ReadinessBlock]()
         self._pulling = Timer()
         self._ending = Timer()
         self._slots = {
@@ -148,7 +148,7 @@ class PodWorker:
                 self._means.running.demand.replace(slot.row, load)
         self.pod = pod
 
-    def block(self, block: Block, *, is_blocked: bool) -> None:
+    def block(self, block: ReadinessBlock, *, is_blocked: bool) -> None:
         """Keep the pod from being ready, or let it be, as far as this goes."""
         if is_blocked:
             self._blocks.add(block)

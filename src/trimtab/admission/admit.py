@@ -32,13 +32,14 @@ from trimtab.admission.target_index import TargetIndex, target_name
 from trimtab.admission.withheld_sizes import Withholding
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.ports import Cluster
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.hpa import HpaConflict, Marking, Scaling
 from trimtab.core.model.json_patch import Patch
-from trimtab.core.model.matching import ObservedAutoscaler, acts_on_new_pods, rank
+from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Pod, PodHead, WorkloadName
-from trimtab.core.sizing.admission_patch import Sizing, unmark_pod
-from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.sizing import admission_patch, daemon_sets
+from trimtab.core.sizing.admission_patch import Sizing
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.refusals import Withheld
 from trimtab.core.sizing.startup_boost import BoostError
@@ -187,7 +188,7 @@ class Admission:
         """Take away marks of boosts that the pod did not get here, which hardly any pod has."""
         if not new.may_be_marked or new.excess():
             return UNCHANGED
-        sizing = unmark_pod(new.read(), gates=self._settings.gates)
+        sizing = admission_patch.unmark_pod(new.read(), gates=self._settings.gates)
         return sizing if sizing.patch else UNCHANGED
 
     def _size_within_quotas(
@@ -243,7 +244,9 @@ class Admission:
     def _look_at_nodes(self) -> None:
         cluster, rooms = self._cluster, self._rooms or NodeRooms(())
         if self._settings.caps_to_nodes:
-            daemons = list_daemons(cluster.daemon_sets, self._autoscalers_of, cluster.limit_ranges)
+            daemons = daemon_sets.list_daemons(
+                cluster.daemon_sets, self._autoscalers_of, cluster.limit_ranges
+            )
             # The same while nothing changed, so that what was worked out for pods still stands.
             rooms = rooms.renew(tuple(cluster.nodes), daemons)
         if rooms is not self._rooms:
@@ -285,9 +288,9 @@ class Admission:
             ObservedAutoscaler(each, find(workload, _api_version(each), may_wait=may_wait))
             for each in candidates
         ]
-        ranked = rank(observed, selectors_enabled=self._settings.gates.pod_selector)
+        ranked = matching.rank(observed, selectors_enabled=self._settings.gates.pod_selector)
         for each in ranked:
-            if acts_on_new_pods(each.autoscaler) and each.matches(labels):
+            if matching.acts_on_new_pods(each.autoscaler) and each.matches(labels):
                 return each.autoscaler
         return None
 

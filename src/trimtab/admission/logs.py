@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from trimtab.core.model import json_patch
 from trimtab.core.model.autoscalers import Autoscaler
-from trimtab.core.model.json_patch import Add, Patch, pointer
+from trimtab.core.model.json_patch import Add, Patch
 from trimtab.core.model.pods import BOOST_PREFIX, PodHead
 from trimtab.core.sizing.refusals import Withheld
 
@@ -95,7 +96,7 @@ _REMEDIES: Final = {
     Withheld.NOTHING: "its next pods get the full size again",
 }
 _RESOURCES: Final = "/resources/"
-_BOOST: Final = pointer("metadata", "annotations", BOOST_PREFIX)
+_BOOST: Final = json_patch.pointer("metadata", "annotations", BOOST_PREFIX)
 
 
 def tell_of_size(

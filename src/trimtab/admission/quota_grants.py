@@ -11,15 +11,8 @@ from typing import Final
 
 from trimtab.admission.logs import Timer
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.sizing.quota_grants import (
-    LIFETIME_SECONDS,
-    MAX_GRANTS,
-    NOTHING_GRANTED,
-    Granted,
-    add_grant,
-    settle,
-    without_granted,
-)
+from trimtab.core.sizing import quota_grants
+from trimtab.core.sizing.quota_grants import LIFETIME_SECONDS, MAX_GRANTS, NOTHING_GRANTED, Granted
 from trimtab.core.sizing.quotas import Claims, Quota
 
 _KEPT: Final = 1024
@@ -45,12 +38,12 @@ class QuotaGrants:
             if granted is None:
                 found.append(quota)
                 continue
-            granted = settle(granted, quota.left, now)
+            granted = quota_grants.settle(granted, quota.left, now)
             if granted.grants:
                 self._granted[name] = granted
             else:
                 del self._granted[name]
-            found.append(without_granted(quota, granted))
+            found.append(quota_grants.without_granted(quota, granted))
         return tuple(found)
 
     def note(self, quotas: Sequence[Quota], claims: Mapping[str, Claims]) -> None:
@@ -62,14 +55,17 @@ class QuotaGrants:
             amounts = claims.get(quota.name)
             if amounts:
                 name = quota.namespace, quota.name
-                granted = settle(self._granted.get(name, NOTHING_GRANTED), quota.left, now)
-                self._granted[name] = add_grant(granted, amounts, now)
+                granted = quota_grants.settle(
+                    self._granted.get(name, NOTHING_GRANTED), quota.left, now
+                )
+                self._granted[name] = quota_grants.add_grant(granted, amounts, now)
         if len(self._granted) > _KEPT:
             self._forget(now)
 
     def _forget(self, now: float) -> None:
         settled = {
-            name: settle(granted, granted.left, now) for name, granted in self._granted.items()
+            name: quota_grants.settle(granted, granted.left, now)
+            for name, granted in self._granted.items()
         }
         self._granted = {name: granted for name, granted in settled.items() if granted.grants}
 

@@ -19,11 +19,12 @@ from trimtab.admission.overlap_guard import Asked, OverlapGuard, Rivals
 from trimtab.admission.owner_cache import NotYetError
 from trimtab.admission.reports import Reviewed, ReviewStatus, ReviewTrouble
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.api.admission import reviews
 from trimtab.api.admission.new_pods import NewPod
-from trimtab.api.admission.reviews import AdmissionRequest, Allowed, Answer, Refused, draft_review
+from trimtab.api.admission.reviews import AdmissionRequest, Allowed, Answer, Refused
 from trimtab.api.kinds import autoscaler_wire as wire
+from trimtab.api.validation import manifests
 from trimtab.api.validation.autoscaler import validate
-from trimtab.api.validation.manifests import explain_unreadable
 from trimtab.api.wire import field_errors
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.metadata import NO_METADATA
@@ -87,7 +88,7 @@ def conclude(
     detail: str = "",
 ) -> Review:
     """The review with this answer."""
-    return Review(answer, draft_review(answer), status, about, trouble, detail)
+    return Review(answer, reviews.draft_review(answer), status, about, trouble, detail)
 
 
 _POD_UNCHANGED: Final = conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.POD)
@@ -199,7 +200,7 @@ class Reviewer:
             if _leaves_spec(request.object, request.old_object):
                 # It is stored already, and its finalizers must not stay for ever.
                 return conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
-            refused = Refused(request.name, explain_unreadable(request.object, error))
+            refused = Refused(request.name, manifests.explain_unreadable(request.object, error))
             return conclude(refused, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
         old = _decode_old(request.old_object)
         asked = Asked(self._timer() - waited_seconds, may_wait=may_wait)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from trimtab.core.model import validation
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
 from trimtab.core.sizing.boost_room import MAX_PRIORITY
 
 
@@ -38,6 +38,6 @@ class AdmissionSettings:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        require_interval("status_lease_interval", self.status_lease_interval)
-        require_at_least("max_boost_millicores", self.max_boost_millicores or 0, 0)
-        require_one_scope(self.namespace, self.ignored_namespaces)
+        validation.require_interval("status_lease_interval", self.status_lease_interval)
+        validation.require_at_least("max_boost_millicores", self.max_boost_millicores or 0, 0)
+        validation.require_one_scope(self.namespace, self.ignored_namespaces)

@@ -12,16 +12,17 @@ from typing import Final, Protocol
 
 import msgspec
 
+from trimtab.core.model import pods
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.pods import Pod, PodHead, without_status
-from trimtab.core.sizing.admission_patch import Sizing, likeness, size_pod
+from trimtab.core.model.pods import Pod, PodHead
+from trimtab.core.sizing import admission_patch, startup_boost
+from trimtab.core.sizing.admission_patch import Sizing, likeness
 from trimtab.core.sizing.boost_room import MAX_PRIORITY, BoostRoom
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.quotas import Quota
 from trimtab.core.sizing.refusals import Withheld
-from trimtab.core.sizing.startup_boost import marked_containers
 
 _KEPT_BYTES: Final = 32 * 1024 * 1024
 """Size of all that is remembered: usual pods of some ten thousand autoscalers."""
@@ -69,9 +70,9 @@ class WholePod:
 
     def __init__(self, pod: Pod) -> None:
         self.head = PodHead(pod.namespace, pod.owner)
-        self._pod = without_status(pod)
+        self._pod = pods.without_status(pod)
         self.is_usual = True
-        self.may_be_marked = bool(marked_containers(pod))
+        self.may_be_marked = bool(startup_boost.marked_containers(pod))
 
     def excess(self) -> str:
         """Nothing: it was read already."""
@@ -218,4 +219,4 @@ class Sizings:
             bounds.max_boosted_priority,
             bounds.withheld,
         )
-        return size_pod(pod, autoscaler, gates=self._gates, room=room)
+        return admission_patch.size_pod(pod, autoscaler, gates=self._gates, room=room)

@@ -16,14 +16,8 @@ from trimtab.admission.logs import Timer
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import PodHead, WorkloadName
 from trimtab.core.model.workloads import Known, Workload
-from trimtab.core.sizing.refusals import (
-    Attempts,
-    Offer,
-    OwnerStatus,
-    Withheld,
-    add_attempt,
-    see_status,
-)
+from trimtab.core.sizing import refusals
+from trimtab.core.sizing.refusals import Attempts, Offer, OwnerStatus, Withheld
 
 _KEPT: Final = 4096
 """Number of owners that are remembered; the one without a new pod for longest goes first."""
@@ -76,7 +70,7 @@ class Withholding:
         status = OwnerStatus(owner.existing, owner.replicas, owner.is_failing)
         before = None if remembered is None else remembered.attempts
         now = self._timer()
-        attempts = add_attempt(before, status, offer, now)
+        attempts = refusals.add_attempt(before, status, offer, now)
         if is_dry_run:
             return attempts.withheld
         self._owners[owner.uid] = _Remembered(owner.name, attempts)
@@ -113,7 +107,7 @@ class Withholding:
                 del self._owners[uid]
             elif owner.existing is not None and owner is not remembered.seen:
                 status = OwnerStatus(owner.existing, owner.replicas, owner.is_failing)
-                attempts = see_status(remembered.attempts, status)
+                attempts = refusals.see_status(remembered.attempts, status)
                 if attempts.is_settled:
                     del self._owners[uid]
                 else:

@@ -18,6 +18,7 @@ from trimtab.core.changes.outcomes import Evict, Resize
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerRecommendation,
@@ -37,10 +38,10 @@ from trimtab.core.model.pods import (
 )
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, Resources
-from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation import estimators
 from trimtab.core.recommendation.recommender import NO_SAMPLES, Publications
-from trimtab.core.sizing.container_resources import wanted_by_autoscaler
+from trimtab.core.sizing import container_resources
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import plan
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Snapshot
@@ -182,7 +183,7 @@ class AutoscalerPolicy:
         outcome = plan(snapshot, self._settings.plan, now)[0]
         match outcome:
             case Evict():
-                wanted = wanted_by_autoscaler(pod, autoscaler, ())
+                wanted = container_resources.wanted_by_autoscaler(pod, autoscaler, ())
                 return _Decision(workload, now, _changed(pod, wanted))
             case Resize():
                 return _Decision(workload, now, _changed(pod, outcome.wanted), in_place=True)
@@ -236,7 +237,7 @@ def _for_workload(template: Autoscaler, workload: int) -> Autoscaler:
 
 
 def _selector(workload: int) -> Selector:
-    return Selector((equality(_LABEL, str(workload)),))
+    return Selector((selectors.equality(_LABEL, str(workload)),))
 
 
 def _pod_name(workload: int, generation: int) -> PodName:

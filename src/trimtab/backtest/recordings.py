@@ -20,7 +20,8 @@ from trimtab.cluster.errors import TooMuchHistoryError
 from trimtab.cluster.ports import HistorySource
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard, halve
+from trimtab.core.usage import history_samples
+from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard
 from trimtab.simulation.load.traces import Recording, TraceError
 
 _MADE_UP: Final = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -57,7 +58,7 @@ async def _fetch(source: HistorySource, resource: Resource, shard: Shard) -> lis
     try:
         return [await source.fetch_usage(resource, shard)]
     except TooMuchHistoryError:
-        halves = halve(shard)
+        halves = history_samples.halve(shard)
         if not halves:
             raise
     return [one for half in halves for one in await _fetch(source, resource, half)]

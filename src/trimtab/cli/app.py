@@ -12,9 +12,9 @@ import cyclopts
 
 from trimtab import __version__
 from trimtab.cli.errors import UsageError
+from trimtab.cli.flags import usage_errors
 from trimtab.cli.flags.environment import PREFIX, FlagVariables
 from trimtab.cli.flags.help import HelpPage
-from trimtab.cli.flags.usage_errors import explain_misuse
 
 COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles", "run"})
 """The commands that run for weeks in a cluster."""
@@ -359,7 +359,7 @@ def run(arguments: Sequence[str]) -> object:
             return command(*bound.args, **bound.kwargs, **more)
         return app(arguments, exit_on_error=False, print_error=False)
     except cyclopts.CycloptsError as error:
-        raise UsageError(explain_misuse(error)) from error
+        raise UsageError(usage_errors.explain_misuse(error)) from error
 
 
 def help_for(arguments: Sequence[str]) -> str:

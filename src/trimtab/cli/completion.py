@@ -17,15 +17,15 @@ from typing import Final, Protocol, assert_never
 
 import cyclopts
 
+from trimtab.api.wire import lists
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.lists import decode_list, decode_name
 from trimtab.cli.app import app
-from trimtab.cli.commands.read_cluster import joined
+from trimtab.cli.commands import read_cluster
 from trimtab.cli.errors import FailedError
-from trimtab.cli.runtime.cluster_connection import choose_connection
+from trimtab.cli.runtime import cluster_connection
+from trimtab.cluster.auth import kubeconfig_files
 from trimtab.cluster.auth.connection import usual_files
 from trimtab.cluster.auth.credentials import Connection
-from trimtab.cluster.auth.kubeconfig_files import read_files
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http import paths
@@ -58,9 +58,11 @@ def list_names(named: NamedObjects, place: CompletionPlace) -> list[str]:
     try:
         if named is NamedObjects.CONTEXT:
             files = [Path(place.kubeconfig)] if place.kubeconfig else usual_files(os.environ)
-            return sorted(read_files(files).contexts)
+            return sorted(kubeconfig_files.read_files(files).contexts)
         clock = RealClock()
-        connection = choose_connection(place.kubeconfig, clock, os.environ, place.context)
+        connection = cluster_connection.choose_connection(
+            place.kubeconfig, clock, os.environ, place.context
+        )
         return sorted(set(asyncio.run(_ask(named, place, connection, clock))))
     except (FailedError, ClusterError, DecodeError, TimeoutError):
         return []
@@ -69,9 +71,9 @@ def list_names(named: NamedObjects, place: CompletionPlace) -> list[str]:
 async def _ask(
     named: NamedObjects, place: CompletionPlace, connection: Connection, clock: RealClock
 ) -> list[str]:
-    async with asyncio.timeout(_PATIENCE_SECONDS), joined(connection, clock) as client:
+    async with asyncio.timeout(_PATIENCE_SECONDS), read_cluster.joined(connection, clock) as client:
         body = await client.fetch(_path(named, place, connection), {"limit": _MOST})
-    return list(decode_list(body, decode_name).items)
+    return list(lists.decode_list(body, lists.decode_name).items)
 
 
 def _path(named: NamedObjects, place: CompletionPlace, connection: Connection) -> str:

@@ -12,8 +12,7 @@ from typing import Final, Protocol, cast
 
 from trimtab.cli import app
 from trimtab.cli.errors import FailedError, UsageError
-from trimtab.cli.output import standard_output
-from trimtab.cli.output.columns import disarm
+from trimtab.cli.output import columns, standard_output
 
 _FAILED: Final = 1
 _MISUSED: Final = 2
@@ -78,7 +77,7 @@ def _run(given: Sequence[str]) -> object:
 
 
 def _flatten(error: Exception) -> str:
-    return disarm(" ".join(str(error).split()))
+    return columns.disarm(" ".join(str(error).split()))
 
 
 def _import_logs_alone() -> None:

@@ -19,7 +19,8 @@ from typing import Final
 
 from trimtab.core.guards import rate_limit
 from trimtab.core.guards.rate_limit import Pace, PaceSettings
-from trimtab.core.model.json_patch import Add, Patch, Remove, pointer
+from trimtab.core.model import json_patch
+from trimtab.core.model.json_patch import Add, Patch, Remove
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.model.workloads import Workload
 
@@ -47,12 +48,12 @@ class Role:
     def give(self, pod: Pod) -> Patch:
         """What gives the pod the role."""
         if not pod.labels:
-            return (Add(pointer("metadata", "labels"), {self.label: self.value}),)
-        return (Add(pointer("metadata", "labels", self.label), self.value),)
+            return (Add(json_patch.pointer("metadata", "labels"), {self.label: self.value}),)
+        return (Add(json_patch.pointer("metadata", "labels", self.label), self.value),)
 
     def take(self) -> Patch:
         """What takes the role from a pod that has it."""
-        return (Remove(pointer("metadata", "labels", self.label)),)
+        return (Remove(json_patch.pointer("metadata", "labels", self.label)),)
 
 
 @dataclass(frozen=True, slots=True)

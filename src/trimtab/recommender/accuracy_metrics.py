@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.core.histogram import row_table
 from trimtab.core.histogram.buckets import CORE, Floats, Ints
-from trimtab.core.histogram.row_table import list_distinct
 from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.recommendation.recommender import UncappedTargets
@@ -140,7 +140,7 @@ def _compare(told: _Told, accepted: Accepted) -> None:
     modes = told.modes[groups]
     scale = _SCALES[accepted.resource]
     is_oom = _BOOLEANS[accepted.is_oom_kill]
-    for mode, is_missing in product(list_distinct(modes).tolist(), (False, True)):
+    for mode, is_missing in product(row_table.list_distinct(modes).tolist(), (False, True)):
         chosen = (modes == mode) & ((targets < 0) == is_missing)
         recommended = np.maximum(targets[chosen], 0) / scale
         pair = _Pair(accepted.resource, usage[chosen] / scale, recommended)
@@ -189,7 +189,7 @@ def _count_changes(before: UncappedTargets, told: _Told, feeders: Ints) -> None:
     kinds = told.modes + len(_MODES) * sizes
     for column, resource in enumerate(BOTH):
         comparable = (old[:, column] > 0) & (after.amounts[:, column] >= 0)
-        for kind in list_distinct(kinds[comparable]).tolist():
+        for kind in row_table.list_distinct(kinds[comparable]).tolist():
             chosen = comparable & (kinds == kind)
             changes = after.amounts[chosen, column] / old[chosen, column] - 1
             size, mode = divmod(kind, len(_MODES))

@@ -10,21 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, encode_supplement
+from trimtab.api.kinds import checkpoint_extras
+from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT
 from trimtab.api.kinds.checkpoints import FINGERPRINT, Checkpoint
 from trimtab.cluster.ports import Cluster
+from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.selectors import fingerprint
 from trimtab.core.recommendation.conditions import ConditionType
+from trimtab.core.usage import checkpoint_rotation
 from trimtab.core.usage.checkpoint_extras import collect_supplements
-from trimtab.core.usage.checkpoint_rotation import (
-    Turn,
-    awaits_news,
-    find_orphans,
-    list_by_worth,
-    list_due,
-    spread_turns,
-)
+from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.checkpoints import (
     CheckpointKey,
     count_samples,
@@ -52,8 +47,8 @@ def draft_checkpoints(
         supplement = replace(
             supplements[name, container], is_relearning=container in subject.relearning
         )
-        annotations = {SUPPLEMENT: encode_supplement(supplement, now)}
-        if digest := fingerprint(subject.autoscaler.selector):
+        annotations = {SUPPLEMENT: checkpoint_extras.encode_supplement(supplement, now)}
+        if digest := selectors.fingerprint(subject.autoscaler.selector):
             annotations[FINGERPRINT] = digest
         drafts.append(Checkpoint(name.namespace, name.name, container, aggregate, annotations))
     return drafts
@@ -129,7 +124,7 @@ class CheckpointKeeper:
     ) -> TickReport:
         """Write the checkpoints of those whose turn it is."""
         served, settings = knowledge.served, self.settings
-        due = list_due(
+        due = checkpoint_rotation.list_due(
             {name: subject.turn for name, subject in served.items()},
             now,
             rotation=settings.checkpoint_rotation,
@@ -144,7 +139,7 @@ class CheckpointKeeper:
     ) -> TickReport:
         """Write all checkpoints, those first whose loss would be the greatest."""
         served = knowledge.served
-        order = list_by_worth(
+        order = checkpoint_rotation.list_by_worth(
             {name: subject.turn for name, subject in served.items()},
             count_samples(knowledge.usage, served),
             {name for name, subject in served.items() if subject.is_young},
@@ -198,7 +193,8 @@ class CheckpointKeeper:
         ended = {
             name
             for name in set(chosen) - {name for name, _ in missed}
-            if name in news or not awaits_news(knowledge.subjects[name].turn, now)
+            if name in news
+            or not checkpoint_rotation.awaits_news(knowledge.subjects[name].turn, now)
         }
         self._end_turns(knowledge, ended, drafts, now)
         return TickReport(
@@ -245,7 +241,7 @@ class CheckpointKeeper:
         )
         knowledge.publications.note_saved(names)
         rotation, tick = self.settings.checkpoint_rotation, self.settings.interval
-        since = spread_turns(new, now, rotation=rotation, tick=tick)
+        since = checkpoint_rotation.spread_turns(new, now, rotation=rotation, tick=tick)
         for name in names:
             subject = knowledge.subjects[name]
             subject.turn = Turn(since.get(name, now), is_saved=True, samples=samples[name])
@@ -279,7 +275,7 @@ class CheckpointKeeper:
         autoscalers = self.cluster.autoscalers
         existing = {autoscaler.identity for autoscaler in autoscalers}
         hidden = {AutoscalerName(one.namespace, one.name) for one in autoscalers.unreadable}
-        orphans = find_orphans(stored, existing, hidden)
+        orphans = checkpoint_rotation.find_orphans(stored, existing, hidden)
         chosen = [each for owner in sorted(orphans) for each in stored[owner]]
         deleted = 0
 

@@ -14,8 +14,8 @@ from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, HistorySource, Tracer, UsageSource
 from trimtab.core.model.pods import Pod
+from trimtab.core.usage import retention
 from trimtab.core.usage.containers import PodName
-from trimtab.core.usage.retention import collect_garbage, fold_idle
 from trimtab.recommender.checkpoints import CheckpointKeeper
 from trimtab.recommender.load_cluster import (
     AutoscalerLoader,
@@ -237,8 +237,10 @@ class Recommender:
             return TickReport()
         self._garbage_collected_at = now
         usage, ended = self._knowledge.usage, frozenset(self._knowledge.pods.ended)
-        garbage = collect_garbage(usage, now, ended=ended, abandoned=await self._abandoned(ended))
-        folded = fold_idle(usage, now)
+        garbage = retention.collect_garbage(
+            usage, now, ended=ended, abandoned=await self._abandoned(ended)
+        )
+        folded = retention.fold_idle(usage, now)
         report = TickReport(aggregates_forgotten=garbage.aggregates, aggregates_folded=folded)
         return report + await self._checkpoints.delete(garbage.checkpoints, self._writers(now))
 

@@ -19,8 +19,9 @@ from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Pod, PodHead, WorkloadName
 from trimtab.core.model.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
+from trimtab.core.report import virtual_autoscalers
 from trimtab.core.report.sizes import Learned
-from trimtab.core.report.virtual_autoscalers import Group, list_shadows
+from trimtab.core.report.virtual_autoscalers import Group
 from trimtab.recommender.load_cluster import AutoscalerLoader, load_nodes, load_pods
 from trimtab.recommender.load_history import HistoryKeeper
 from trimtab.recommender.load_usage import count_oom_kills, take_in_usage
@@ -78,7 +79,7 @@ class Bystander:
         groups = {group.autoscaler.identity: group.autoscaler for group in sight.groups}
         # Whoever recommends to an autoscaler otherwise, here it is us.
         autoscalers = _Shown([replace(each, recommenders=()) for each in groups.values()])
-        owners = _ShadowOwners(sight.owners, list_shadows(sight.groups))
+        owners = _ShadowOwners(sight.owners, virtual_autoscalers.list_shadows(sight.groups))
         await AutoscalerLoader(autoscalers, owners, self._settings).load(knowledge, now)
         CheckpointRestorer(sight, self._settings).restore(knowledge, now)
         load_nodes(knowledge, sight.nodes, self._settings)

@@ -17,7 +17,7 @@ from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Owners
-from trimtab.core.histogram.oom_floors import highest_need
+from trimtab.core.histogram import oom_floors
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.nodes import Node, largest_allocatable
 from trimtab.core.model.pods import Container, ContainerKind, Pod, PodPhase, WorkloadName
@@ -25,8 +25,8 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation import targets
 from trimtab.core.recommendation.conditions import Unsupported, UnsupportedReason
-from trimtab.core.usage.checkpoint_extras import settle_expected
-from trimtab.core.usage.checkpoint_rotation import Turn, find_orphans
+from trimtab.core.usage import checkpoint_extras, checkpoint_rotation
+from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.containers import PodName
 from trimtab.recommender.checkpoints import owner_of
 from trimtab.recommender.oom_observer import PodKey
@@ -114,7 +114,7 @@ def load_pods(
         view.given = given
         reads = _load_changed(knowledge, given, settings, now)
     knowledge.oom_watch.forget(knowledge.oom_watch.gone(view.present), now)
-    settle_expected(knowledge.usage)
+    checkpoint_extras.settle_expected(knowledge.usage)
     leaving = sum((name.namespace, name.name) in view.tracked for name in view.leaving)
     return TickReport(pods=len(view.tracked) - leaving, resource_reads=reads)
 
@@ -126,7 +126,7 @@ def load_nodes(
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
     # A node that says it has nothing has not said anything yet.
     if told := largest_allocatable(nodes).get(Resource.MEMORY, 0):
-        most = min(most, highest_need(told, margin))
+        most = min(most, oom_floors.highest_need(told, margin))
     knowledge.oom_ceiling_bytes = most
 
 
@@ -255,7 +255,7 @@ def _forget_deleted(
     for name in knowledge.subjects.keys() - existing:
         # Nobody writes to what cannot be read, but what was learned of it stays.
         knowledge.subjects[name].is_ours = False
-    deleted = find_orphans(knowledge.subjects, existing, hidden)
+    deleted = checkpoint_rotation.find_orphans(knowledge.subjects, existing, hidden)
     kept = {owner_of(each) for each in checkpoints} if deleted else set()
     for name in sorted(deleted & kept):
         _retire(knowledge, knowledge.subjects[name])

@@ -16,8 +16,9 @@ from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
 from trimtab.cluster.ports import Clock, HistorySource
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.resources import Resource
+from trimtab.core.usage import history_samples
 from trimtab.core.usage.history import HistoryReplay
-from trimtab.core.usage.history_samples import PodTrace, Shard, halve, plan_shards, restore_pods
+from trimtab.core.usage.history_samples import PodTrace, Shard
 from trimtab.recommender.reports import Problem, Step, TickReport
 from trimtab.recommender.settings import HistorySettings
 from trimtab.recommender.state import RecommenderState
@@ -102,7 +103,7 @@ class HistoryKeeper:
         usage = knowledge.usage
         live = int(usage.aggregates.ints("feeders")[usage.links.rows_in(namespace)].sum())
         moments = self.settings.most_samples // (1 + _DEAD_PER_LIVE * live)
-        return plan_shards(
+        return history_samples.plan_shards(
             namespace,
             end=self.clock.now(),
             length=self.settings.length,
@@ -177,7 +178,9 @@ class HistoryKeeper:
         traces = await self._fetch_pods(whole)
         usage, served = reading.knowledge.usage, reading.knowledge.served
         names = [name for name in reading.names if name in served]
-        pods = restore_pods(traces, _known_names(reading.knowledge, reading.namespace, names))
+        pods = history_samples.restore_pods(
+            traces, _known_names(reading.knowledge, reading.namespace, names)
+        )
         return HistoryReplay(usage, reading.namespace, names, pods)
 
     async def _fetch_pods(self, shard: Shard) -> list[PodTrace]:
@@ -185,7 +188,7 @@ class HistoryKeeper:
         try:
             return list(await self.source.fetch_pods(shard))
         except TooMuchHistoryError:
-            halves = halve(shard)
+            halves = history_samples.halve(shard)
             if not halves:
                 raise
         return [trace for half in halves for trace in await self._fetch_pods(half)]
@@ -197,7 +200,7 @@ class HistoryKeeper:
             cpu = await self.source.fetch_usage(Resource.CPU, shard)
             memory = await self.source.fetch_usage(Resource.MEMORY, shard)
         except TooMuchHistoryError:
-            halves = halve(shard)
+            halves = history_samples.halve(shard)
             if not halves:
                 raise
             reading.shards.popleft()

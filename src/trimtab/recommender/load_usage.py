@@ -17,7 +17,7 @@ from trimtab.cluster.ports import ExternalMetrics
 from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
-from trimtab.core.usage.aggregates import to_seconds
+from trimtab.core.usage import aggregates
 from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.samples import Samples
@@ -30,7 +30,7 @@ from trimtab.recommender.state import RecommenderState
 
 def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickReport:
     """Add every reading to the aggregate that its container feeds."""
-    seconds = to_seconds(now, missing=0.0)
+    seconds = aggregates.to_seconds(now, missing=0.0)
     rows = usage.find_containers(columns.namespaces, columns.pods, columns.containers)
     times = np.array(columns.times, np.float64)
     cpu = Samples(rows, np.array(columns.cpu_millicores, np.float64), times)
@@ -70,11 +70,11 @@ def count_oom_kills(
             knowledge.pods.counted_kills[place] = kill.time
             rows.append(row)
             values.append(kill.memory_bytes)
-            times.append(to_seconds(kill.time, missing=0.0))
+            times.append(aggregates.to_seconds(kill.time, missing=0.0))
     kills = Samples(
         np.array(rows, np.int64), np.array(values, np.float64), np.array(times, np.float64)
     )
-    seconds = to_seconds(now, missing=0.0)
+    seconds = aggregates.to_seconds(now, missing=0.0)
     intake = knowledge.usage.add_oom_kills(kills, seconds, knowledge.oom_ceiling_bytes)
     knowledge.usage.forget_kills(now)
     accepted = _accepted(knowledge.usage, Resource.MEMORY, kills, is_oom_kill=True)

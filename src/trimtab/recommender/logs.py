@@ -6,8 +6,9 @@ from typing import Final
 
 import structlog
 
-from trimtab.api.wire.quantities import encode_amounts
-from trimtab.core.recommendation.status_changes import StatusText, stored_status
+from trimtab.api.wire import quantities
+from trimtab.core.recommendation import status_changes
+from trimtab.core.recommendation.status_changes import StatusText
 from trimtab.recommender.reports import Problem, Step, TickReport, TickResult
 from trimtab.recommender.state import RecommenderState, WrittenStatus
 
@@ -63,14 +64,16 @@ def _tell_of_problems(problems: Sequence[Problem]) -> None:
 def _tell_of_status(written: WrittenStatus) -> None:
     autoscaler = f"{written.over.namespace}/{written.over.name}"
     targets = _targets(written.status)
-    if targets == _targets(stored_status(written.over)):
+    if targets == _targets(status_changes.stored_status(written.over)):
         _logger.debug("status published", autoscaler=autoscaler)
     else:
         _logger.info("recommendation published", autoscaler=autoscaler, targets=targets)
 
 
 def _targets(status: StatusText) -> dict[str, dict[str, str]]:
-    return {one.container_name: encode_amounts(one.target) for one in status.recommendation}
+    return {
+        one.container_name: quantities.encode_amounts(one.target) for one in status.recommendation
+    }
 
 
 def _tell_of_tick(report: TickReport) -> None:

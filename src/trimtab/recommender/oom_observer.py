@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.pods import Pod
-from trimtab.core.usage.oom_kills import OomKill, find_oom_kills, list_oom_kills
+from trimtab.core.usage import oom_kills
+from trimtab.core.usage.oom_kills import OomKill
 
 PodKey: TypeAlias = tuple[str, str]
 """A namespace and a name."""
@@ -53,7 +54,11 @@ class OomWatch:
         self._looks[key] = pod
         self._gone_since.pop(key, None)
         same = before is not None and before.uid == pod.uid
-        kills = find_oom_kills(before, pod) if before and same else list_oom_kills(pod)
+        kills = (
+            oom_kills.find_oom_kills(before, pod)
+            if before and same
+            else oom_kills.list_oom_kills(pod)
+        )
         for kill in kills:
             self._note(key, ObservedKill(pod, kill))
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-from trimtab.api.explain.recommendation import NumbersPage, Origin, show_numbers
-from trimtab.api.wire.codec import encode
+from trimtab.api.explain import recommendation
+from trimtab.api.explain.recommendation import NumbersPage, Origin
+from trimtab.api.wire import codec
 from trimtab.core.explain.recommendation import ContainerWorking, explain_containers, with_kept
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.recommendation import PublishedRecommendation
-from trimtab.core.recommendation.relearning import keep_up
+from trimtab.core.recommendation import relearning
 from trimtab.recommender.publish import list_kept
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.state import AutoscalerState, RecommenderState
@@ -24,7 +25,7 @@ def explain(
     kept = list_kept(knowledge, subject, settings, origin.at)
     if kept:
         most = settings.recommendations.max_allowed
-        said = keep_up(_recommendation(workings), subject.autoscaler, kept, most)
+        said = relearning.keep_up(_recommendation(workings), subject.autoscaler, kept, most)
         workings = with_kept(workings, said.containers, kept)
     told = Origin(
         origin.source,
@@ -33,7 +34,7 @@ def explain(
         has_default_settings=origin.has_default_settings,
         remarks=(*origin.remarks, *_remarks(subject, settings)),
     )
-    return show_numbers(subject.autoscaler, workings, settings.recommendations, told)
+    return recommendation.show_numbers(subject.autoscaler, workings, settings.recommendations, told)
 
 
 def show_page(
@@ -44,7 +45,7 @@ def show_page(
 ) -> bytes:
     """The numbers of the autoscaler of `?namespace=` and `?autoscaler=`, as JSON; else `null`."""
     name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
-    return encode(explain(knowledge, name, settings, origin))
+    return codec.encode(explain(knowledge, name, settings, origin))
 
 
 def _recommendation(workings: tuple[ContainerWorking, ...]) -> PublishedRecommendation:

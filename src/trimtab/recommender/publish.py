@@ -5,26 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trimtab.cluster.ports import Cluster
-from trimtab.core.model import matching
+from trimtab.core.model import hpa, matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.model.hpa import HpaClaim, HpaConflict, Scaling, find_claims, scaling_among
+from trimtab.core.model.hpa import HpaClaim, HpaConflict, Scaling
 from trimtab.core.model.matching import Conflict, ObservedAutoscaler
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.model.selectors import Selector
-from trimtab.core.recommendation.conditions import ConditionInputs, renew_conditions
-from trimtab.core.recommendation.relearning import has_learned_enough, keep_up
-from trimtab.core.recommendation.status_changes import (
-    StatusChange,
-    StatusText,
-    due_small_changes,
-    find_change,
-    list_due,
-    passes_request,
-    stored_status,
-)
-from trimtab.core.usage.checkpoint_rotation import fair_share
-from trimtab.core.usage.retention import find_stale
+from trimtab.core.recommendation import conditions, relearning, status_changes
+from trimtab.core.recommendation.conditions import ConditionInputs
+from trimtab.core.recommendation.status_changes import StatusChange, StatusText
+from trimtab.core.usage import checkpoint_rotation, retention
 from trimtab.recommender.reports import Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.state import AutoscalerState, RecommenderState, WrittenStatus
@@ -81,7 +72,7 @@ def _recommend(
             (creeping - drifting, publishing.patience),
             (drifting, publishing.drift_patience),
         )
-        for name in due_small_changes(
+        for name in status_changes.due_small_changes(
             {name: subjects[name].tried_at for name in names},
             now,
             patience,
@@ -96,13 +87,15 @@ def _recommend(
 
 def _share(knowledge: RecommenderState, settings: RecommenderSettings, patience: timedelta) -> int:
     """Return the maximum number of moves that wait so long and are published per tick."""
-    return fair_share(len(knowledge.subjects), rotation=patience, tick=settings.interval)
+    return checkpoint_rotation.fair_share(
+        len(knowledge.subjects), rotation=patience, tick=settings.interval
+    )
 
 
 def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
     """Who scales what horizontally; None if nobody does, or nobody wants to know."""
     horizontals = () if settings.hpa_conflict is HpaConflict.IGNORE else tuple(cluster.horizontals)
-    return scaling_among(horizontals, cluster.owners.known) if horizontals else None
+    return hpa.scaling_among(horizontals, cluster.owners.known) if horizontals else None
 
 
 def _claims(
@@ -112,7 +105,7 @@ def _claims(
     if target is None or scaling is None:
         return ()
     name = WorkloadName(autoscaler.namespace, target.kind, target.name)
-    return find_claims(autoscaler, recommendation.containers, scaling.of(name))
+    return hpa.find_claims(autoscaler, recommendation.containers, scaling.of(name))
 
 
 def _draft(
@@ -122,7 +115,9 @@ def _draft(
     now: datetime,
 ) -> tuple[list[_Draft], set[AutoscalerName]]:
     """The statuses to write, and whose differ too little for that."""
-    stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
+    stale = retention.find_stale(
+        knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended
+    )
     conflicts = _find_conflicts(knowledge)
     found: dict[AutoscalerName, _Draft] = {}
     for name, subject in knowledge.subjects.items():
@@ -149,7 +144,7 @@ def _draft(
             found[name] = _Draft(subject, status, change)
     changes = {name: (draft.change, draft.subject.tried_at) for name, draft in found.items()}
     patience = settings.publishing.patience
-    due = list_due(changes, now, patience, _share(knowledge, settings, patience))
+    due = status_changes.list_due(changes, now, patience, _share(knowledge, settings, patience))
     # In the order of the autoscalers: a simulated run of one seed must be the same each time.
     drafts = [draft for name, draft in found.items() if name in due]
     return drafts, found.keys() - due
@@ -165,17 +160,19 @@ def _decide(
     autoscaler = subject.autoscaler
     wanted = StatusText(
         findings.recommendation.containers,
-        renew_conditions(autoscaler, findings, now),
+        conditions.renew_conditions(autoscaler, findings, now),
         autoscaler.generation or None,
     )
-    stored = stored_status(autoscaler)
+    stored = status_changes.stored_status(autoscaler)
     if subject.written is not None and subject.written.over is autoscaler:
         # The store does not show yet what we wrote.
         stored = subject.written.status
-    change = find_change(stored, wanted, settings.publishing)
+    change = status_changes.find_change(stored, wanted, settings.publishing)
     if change is StatusChange.MOVED:
         spans = knowledge.publications.request_spans(subject.name)
-        change = StatusChange.BOUND if passes_request(stored, wanted, spans) else change
+        change = (
+            StatusChange.BOUND if status_changes.passes_request(stored, wanted, spans) else change
+        )
     return wanted, change
 
 
@@ -201,7 +198,7 @@ def _recommended(
         _end_relearning(knowledge, subject, settings)
     most = settings.recommendations.max_allowed
     kept = list_kept(knowledge, subject, settings, now)
-    return keep_up(known, subject.autoscaler, kept, most)
+    return relearning.keep_up(known, subject.autoscaler, kept, most)
 
 
 def list_kept(
@@ -239,7 +236,7 @@ def _end_relearning(
     subject.relearning = frozenset(
         container
         for container in subject.relearning
-        if not has_learned_enough(knowledge.usage, (name, container), enough)
+        if not relearning.has_learned_enough(knowledge.usage, (name, container), enough)
     )
 
 

@@ -18,7 +18,7 @@ from trimtab.core.histogram.checkpoint import (
     decode_aggregate,
 )
 from trimtab.core.recommendation.relearning import find_lost, list_explained
-from trimtab.core.usage.checkpoint_extras import restore_supplement
+from trimtab.core.usage import checkpoint_extras
 from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.checkpoints import (
     CheckpointKey,
@@ -166,7 +166,7 @@ def _take_over(
     subject.counted_until = max(times, default=None)
     supplement = checkpoint.supplement
     if supplement is not None:
-        restore_supplement(knowledge.usage, key, supplement, now)
+        checkpoint_extras.restore_supplement(knowledge.usage, key, supplement, now)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
             knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from trimtab.core.model import validation
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import MAX_AMOUNT
-from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
 from trimtab.core.recommendation.status_changes import PublishingSettings
 from trimtab.core.usage.aggregates import UsageSettings
 
@@ -36,9 +36,9 @@ class HistorySettings:
 
     def __post_init__(self) -> None:
         for name in ("length", "resolution", "patience", "first_delay", "longest_delay"):
-            require_interval(name, getattr(self, name))
-        require_at_least("workers", self.workers, 1)
-        require_at_least("most_samples", self.most_samples, 1)
+            validation.require_interval(name, getattr(self, name))
+        validation.require_at_least("workers", self.workers, 1)
+        validation.require_at_least("most_samples", self.most_samples, 1)
 
     def delay(self, failures: int) -> timedelta:
         """How long to wait after so many failures in a row."""
@@ -92,10 +92,10 @@ class RecommenderSettings:
             "garbage_interval",
             "stale_after",
         ):
-            require_interval(name, getattr(self, name))
-        require_at_least("update_worker_count", self.update_worker_count, 1)
-        require_at_least("oom_ceiling_bytes", self.oom_ceiling_bytes, 1)
-        require_one_scope(self.namespace, self.ignored_namespaces)
+            validation.require_interval(name, getattr(self, name))
+        validation.require_at_least("update_worker_count", self.update_worker_count, 1)
+        validation.require_at_least("oom_ceiling_bytes", self.oom_ceiling_bytes, 1)
+        validation.require_one_scope(self.namespace, self.ignored_namespaces)
 
     def covers(self, namespace: str) -> bool:
         """Whether anything in the namespace is our business."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from trimtab.api.wire.codec import encode
+from trimtab.api.wire import codec
 from trimtab.core.model.pods import Pod
 from trimtab.core.roles import RolePlan
 
 
 def show_roles(plans: Sequence[RolePlan], *, is_paused: bool) -> bytes:
     """How all workloads stand, as JSON."""
-    return encode({"isPaused": is_paused, "workloads": [_show(plan) for plan in plans]})
+    return codec.encode({"isPaused": is_paused, "workloads": [_show(plan) for plan in plans]})
 
 
 def _show(plan: RolePlan) -> dict[str, str | list[str] | None]:

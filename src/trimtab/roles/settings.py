@@ -5,14 +5,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model import selector_validation, validation
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.model.selector_validation import key_flaws, value_flaws
-from trimtab.core.model.validation import (
-    SettingsError,
-    require_at_least,
-    require_interval,
-    require_one_scope,
-)
+from trimtab.core.model.validation import SettingsError
 from trimtab.core.roles import Role
 
 
@@ -43,15 +38,15 @@ class RolesSettings:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        if flaws := key_flaws(self.role.label):
+        if flaws := selector_validation.key_flaws(self.role.label):
             raise SettingsError("role_label", self.role.label, f"is no label: {flaws[0]}")
-        if not self.role.value or value_flaws(self.role.value):
+        if not self.role.value or selector_validation.value_flaws(self.role.value):
             raise SettingsError("role_name", self.role.value, "is no name that a label can have")
-        require_interval("interval", self.interval)
-        require_interval("hand_over_interval", self.hand_over_interval)
-        require_at_least("hand_over_burst", self.hand_over_burst, 1)
-        require_at_least("concurrency", self.concurrency, 1)
-        require_one_scope(self.namespace, self.ignored_namespaces)
+        validation.require_interval("interval", self.interval)
+        validation.require_interval("hand_over_interval", self.hand_over_interval)
+        validation.require_at_least("hand_over_burst", self.hand_over_burst, 1)
+        validation.require_at_least("concurrency", self.concurrency, 1)
+        validation.require_one_scope(self.namespace, self.ignored_namespaces)
 
     @property
     def pace(self) -> PaceSettings:

@@ -27,8 +27,8 @@ from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.roles.controller import RoleKeeper
 from trimtab.roles.settings import RolesSettings
+from trimtab.simulation.api_server import manifests
 from trimtab.simulation.api_server.admission import Admitting
-from trimtab.simulation.api_server.manifests import encode_manifest
 from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.updater.controller import Updater
@@ -176,7 +176,7 @@ async def run_admission(
 def _admit(admission: Admission, pod: Pod, *, may_wait: bool = False) -> Patch:
     if any(container.status is not None for container in pod.containers):
         # What is read of a manifest with a status is a matter of its decoding.
-        new = NewPod(encode_manifest(pod), pod.namespace)
+        new = NewPod(manifests.encode_manifest(pod), pod.namespace)
         return admission.size(new, may_wait=may_wait).patch
     return admission.admit(pod, may_wait=may_wait)
 

@@ -17,13 +17,13 @@ from typing import Final
 from trimtab.simulation.checks.base import Rules
 from trimtab.simulation.checks.inspector import Inspector, Violation
 from trimtab.simulation.components import REAL, USAGE, Stack
+from trimtab.simulation.faults import injection, kinds
 from trimtab.simulation.faults.hazards import endanger
-from trimtab.simulation.faults.injection import break_now
-from trimtab.simulation.faults.kinds import HAZARDS, Fault, draw_faults
+from trimtab.simulation.faults.kinds import HAZARDS, Fault
 from trimtab.simulation.nodes.kubelet import KubeletSettings
 from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
 from trimtab.simulation.simulation import Simulation
-from trimtab.simulation.world.virtual_time import run_virtually
+from trimtab.simulation.world import virtual_time
 
 STEP: Final = timedelta(minutes=1)
 """How often everything is checked that shows only over time."""
@@ -55,7 +55,7 @@ class RunReport:
 def run_seed(seed: int, size: Size, stack: Stack = REAL) -> RunReport:
     """The report of one seed."""
     scenario, faults = _draw(seed, size, stack)
-    return run_virtually(run_scenario(scenario, faults, stack))
+    return virtual_time.run_virtually(run_scenario(scenario, faults, stack))
 
 
 def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
@@ -99,11 +99,11 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
 
 def _draw(seed: int, size: Size, stack: Stack) -> tuple[Scenario, tuple[Fault, ...]]:
     scenario = draw_scenario(seed, size)
-    usual = draw_faults(Random(~seed), stack.names, until=scenario.disturbed)
+    usual = kinds.draw_faults(Random(~seed), stack.names, until=scenario.disturbed)
     if not size.hazard_share:
         return scenario, usual
     scenario = endanger(scenario, Random(f"hazards of {seed}"), size.hazard_share)
-    hazards = draw_faults(
+    hazards = kinds.draw_faults(
         Random(f"hazards during {seed}"),
         stack.names,
         until=scenario.disturbed,
@@ -139,7 +139,7 @@ async def _break_one_by_one(simulation: Simulation, faults: Sequence[Fault]) -> 
 
 async def _break_for_a_while(simulation: Simulation, fault: Fault) -> None:
     await simulation.clock.sleep(fault.begins)
-    mend = break_now(simulation, fault)
+    mend = injection.break_now(simulation, fault)
     await simulation.clock.sleep(fault.lasts)
     mend()
 

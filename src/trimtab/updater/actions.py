@@ -24,7 +24,7 @@ from trimtab.cluster.errors import (
 from trimtab.cluster.ports import Cluster
 from trimtab.core.changes.outcomes import Act, Evict, Resize, Unboost
 from trimtab.core.sizing.resize_patch import resize_patch
-from trimtab.core.updates.resize_or_evict import restarts_containers
+from trimtab.core.updates import resize_or_evict
 
 
 class ActResult(StrEnum):
@@ -85,7 +85,7 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
 
 async def _ask_budgets(cluster: Cluster, act: Resize | Unboost) -> None:
     """Ask for a resize that restarts containers what an eviction is asked for (F24)."""
-    if not restarts_containers(act.pod, act.wanted):
+    if not resize_or_evict.restarts_containers(act.pod, act.wanted):
         return
     try:
         await cluster.try_eviction(act.pod)

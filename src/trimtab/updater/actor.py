@@ -12,14 +12,13 @@ from typing import Final
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError
 from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.guards import convergence, degradation
-from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.guards import convergence, degradation, disruption_budgets
 from trimtab.core.guards.eviction_brake import LACKS_AFTER
-from trimtab.core.model.autoscalers import is_paused
+from trimtab.core.model import autoscalers
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod
-from trimtab.core.updates import pod_history
-from trimtab.core.updates.resize_or_evict import Restart, restarts_containers
+from trimtab.core.updates import pod_history, resize_or_evict
+from trimtab.core.updates.resize_or_evict import Restart
 from trimtab.updater.actions import ActResult, carry_out, is_denial, server_words
 from trimtab.updater.events import tell_of_act
 from trimtab.updater.pod_owners import owner_key
@@ -164,7 +163,7 @@ class Actor:
             autoscaler.uid,
             autoscaler.generation,
         )
-        return not same or found is None or is_paused(found)
+        return not same or found is None or autoscalers.is_paused(found)
 
     async def _carry_out(self, lane: ActionLane, task: Action) -> None:
         try:
@@ -264,7 +263,7 @@ def _note_eviction(memory: UpdaterMemory, act: Evict, result: ActResult, now: da
         memory.evicted.pop(act.pod.uid, None)
         return
     memory.last_evicted[act.pod.namespace] = now
-    if (owner := owner_of(act.pod)) is not None:
+    if (owner := disruption_budgets.owner_of(act.pod)) is not None:
         memory.disturbed[owner] = now
 
 
@@ -313,18 +312,20 @@ def _note_unboost(
 
 
 def _note_restart(memory: UpdaterMemory, act: Act, result: ActResult, now: datetime) -> None:
-    restarts = not isinstance(act, Evict) and restarts_containers(act.pod, act.wanted)
+    restarts = not isinstance(act, Evict) and resize_or_evict.restarts_containers(
+        act.pod, act.wanted
+    )
     last = memory.last_restarts.get(act.pod.namespace)
     if restarts and result not in _SENT and last is not None and last.pod.uid == act.pod.uid:
         del memory.last_restarts[act.pod.namespace]
-    if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
+    if restarts and result in _SENT and (owner := disruption_budgets.owner_of(act.pod)) is not None:
         memory.restarted[owner] = now
 
 
 def _restarts_ready_pod(act: Act) -> bool:
     if isinstance(act, Evict) or act.pod.ready_since is None:
         return False
-    return restarts_containers(act.pod, act.wanted)
+    return resize_or_evict.restarts_containers(act.pod, act.wanted)
 
 
 def _note_change(memory: UpdaterMemory, task: Action, act: Evict | Resize, now: datetime) -> None:

@@ -22,7 +22,7 @@ from trimtab.core.changes.outcomes import (
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Container, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.updater.actions import ActResult
 from trimtab.updater.reports import Acted, News, PlanMade
 
@@ -103,7 +103,7 @@ class BoostMeter:
 
     def _meet(self, pod: Pod, now: datetime) -> None:
         over = self._over.get(pod.uid, frozenset())
-        containers = frozenset(boosted_containers(pod)) - over
+        containers = frozenset(startup_boost.boosted_containers(pod)) - over
         known = self._boosts.get(pod.uid)
         fresh = containers - (known.containers if known else frozenset())
         if fresh:
@@ -140,7 +140,7 @@ def _of_boosted(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
         each
         for each in outcomes
         if isinstance(each, Unboost) or (isinstance(each, Hold) and each.reason in _OF_BOOSTED)
-        if boosted_containers(each.pod)
+        if startup_boost.boosted_containers(each.pod)
     )
 
 

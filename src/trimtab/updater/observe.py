@@ -11,20 +11,18 @@ from operator import attrgetter
 from typing import Final
 
 from trimtab.cluster.ports import Cluster
-from trimtab.core.guards.degradation import is_ready, restored
+from trimtab.core.guards import degradation
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.hpa import HpaConflict, Marking, Scaling
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.model.workloads import Workload
-from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.sizing import daemon_sets, pod_totals, startup_boost
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.node_use import NOTHING_KNOWN, NodeUse
-from trimtab.core.sizing.pod_totals import reserved_for
-from trimtab.core.sizing.startup_boost import boosted_containers, crowded_out
+from trimtab.core.updates import successors
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
-from trimtab.core.updates.successors import next_pod_from
 from trimtab.updater.pod_owners import (
     OwnerKey,
     Ownership,
@@ -57,7 +55,7 @@ class Observation:
         if not workloads:
             return Counter()
         pods = [each for each in self.snapshot.pods if each.workload in workloads]
-        return Counter(each.workload for each in pods if is_ready(each.pod))
+        return Counter(each.workload for each in pods if degradation.is_ready(each.pod))
 
     def members(self, workloads: Collection[WorkloadName]) -> Mapping[WorkloadName, frozenset[str]]:
         """The uids of all pods of the workloads."""
@@ -101,7 +99,7 @@ class Observer:
         self._can_resize = settings.resizes_in_place
         self._rooms: NodeRooms | None = None
         self._node_use = NOTHING_KNOWN
-        self._reserved = cluster.pods.totals(_node_of, reserved_for)
+        self._reserved = cluster.pods.totals(_node_of, pod_totals.reserved_for)
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
         self._marking = _marking(cluster, settings)
@@ -173,7 +171,7 @@ class Observer:
             return
         memory.is_restored = True
         for each in autoscalers:
-            workload, found = _target_name(each), restored(each, now)
+            workload, found = _target_name(each), degradation.restored(each, now)
             if workload is not None and found is not None:
                 memory.changed.setdefault(workload, found)
 
@@ -227,7 +225,9 @@ class Observer:
         known = self._seen.get(pod.uid)
         if known is not None and known.pod is pod:
             return known
-        seen = self._seen[pod.uid] = _Seen(pod, owner_key(pod), bool(boosted_containers(pod)))
+        seen = self._seen[pod.uid] = _Seen(
+            pod, owner_key(pod), bool(startup_boost.boosted_containers(pod))
+        )
         return seen
 
     def _namespaces(self, pods: Iterable[_Seen], autoscalers: Iterable[Autoscaler]) -> set[str]:
@@ -419,7 +419,9 @@ class Observer:
         nodes = tuple(cluster.nodes)
         self._node_use = NodeUse({node.name: node.allocatable for node in nodes}, nodes=nodes)
         if self._settings.caps_to_nodes:
-            daemons = list_daemons(cluster.daemon_sets, self._autoscalers_for, cluster.limit_ranges)
+            daemons = daemon_sets.list_daemons(
+                cluster.daemon_sets, self._autoscalers_for, cluster.limit_ranges
+            )
             # The same while nothing changed, so that no pod needs a new look.
             rooms = rooms.renew(nodes, daemons)
         self._rooms = rooms
@@ -430,7 +432,9 @@ class Observer:
             return frozenset()
         most = self._settings.max_boosted_per_node
         nodes = {seen.pod.node_name for seen in pods if seen.is_boosted} - {""}
-        crowds = (crowded_out(self._boosted_on.under(name), most) for name in sorted(nodes))
+        crowds = (
+            startup_boost.crowded_out(self._boosted_on.under(name), most) for name in sorted(nodes)
+        )
         return frozenset().union(*crowds)
 
     def _short_handed(
@@ -460,7 +464,7 @@ class Observer:
             # It may have gone on since the last look, and wait again.
             step: datetime | None = since
             if owner in ordered:
-                step = next_pod_from(members[owner], min_ready.get(owner, timedelta()))
+                step = successors.next_pod_from(members[owner], min_ready.get(owner, timedelta()))
             if step is not None and len(members[owner]) < count:
                 self._short_since[owner] = max(since, step)
             else:
@@ -548,7 +552,7 @@ def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | N
 def _node_of_boosted(pod: Pod) -> str | None:
     """The node of a pod that is boosted on it."""
     is_over = pod.is_deleting or pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
-    return None if is_over or not boosted_containers(pod) else pod.node_name
+    return None if is_over or not startup_boost.boosted_containers(pod) else pod.node_name
 
 
 def _node_of(pod: Pod) -> str | None:

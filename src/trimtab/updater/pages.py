@@ -15,11 +15,12 @@ from trimtab.api.explain.pods import (
     show_change,
     show_pods,
 )
-from trimtab.api.wire.codec import Written, encode
-from trimtab.api.wire.times import format_time
+from trimtab.api.wire import codec, times
+from trimtab.api.wire.codec import Written
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost, wanted_in_the_end
-from trimtab.core.explain.next_pod import NextPod, size_newcomer
-from trimtab.core.explain.pod_checks import PlanView, explain_pod, view_plan
+from trimtab.core.explain import next_pod, pod_checks
+from trimtab.core.explain.next_pod import NextPod
+from trimtab.core.explain.pod_checks import PlanView
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.pods import TargetResources
 from trimtab.core.sizing.boost_room import BoostRoom
@@ -81,9 +82,9 @@ def show_plan(
     """
     chosen = [each for each in outcomes if _is_asked_for(each, query)]
     chosen.sort(key=lambda each: (each.pod.namespace, each.pod.name))
-    return encode(
+    return codec.encode(
         _Page(
-            planned_at=None if report.is_blind else format_time(report.at),
+            planned_at=None if report.is_blind else times.format_time(report.at),
             is_blind=report.is_blind,
             is_admission_alive=report.is_admission_alive,
             is_surging=bool(report.surging),
@@ -130,7 +131,7 @@ def _entry(outcome: Outcome, since: datetime | None) -> _Entry:
         reason=_reason(outcome),
         detail=outcome.detail or None if isinstance(outcome, Hold) else None,
         withheld=_withheld(outcome),
-        since=None if since is None else format_time(since),
+        since=None if since is None else times.format_time(since),
         until=_until(outcome),
         quick_oom=isinstance(outcome, Evict | Resize) and outcome.quick_oom,
         change=_show_change(outcome),
@@ -151,7 +152,7 @@ def _reason(outcome: Outcome) -> str | None:
 
 def _until(outcome: Outcome) -> str | None:
     until = outcome.until if isinstance(outcome, Hold) else None
-    return None if until is None else format_time(until)
+    return None if until is None else times.format_time(until)
 
 
 def _withheld(outcome: Outcome) -> str | None:
@@ -204,7 +205,7 @@ def explain(view: PlanView, origin: PlanOrigin, query: Mapping[str, str]) -> Pod
     explained = [
         (explanation, _next(observed, view))
         for observed in chosen[:MOST_PODS]
-        if (explanation := explain_pod(observed, view)) is not None
+        if (explanation := pod_checks.explain_pod(observed, view)) is not None
     ]
     return show_pods(explained, replace(origin, left_out=max(len(chosen) - MOST_PODS, 0)))
 
@@ -214,11 +215,11 @@ def show_page(
 ) -> bytes:
     """The pods of `?namespace=` and `?autoscaler=` or `?pod=`, as JSON; `null` without a plan."""
     if look is None:
-        return encode(None)
+        return codec.encode(None)
     part = only_namespace(look, query.get("namespace", ""))
-    view = view_plan(part.snapshot, settings, part.at, outcomes=part.outcomes)
+    view = pod_checks.view_plan(part.snapshot, settings, part.at, outcomes=part.outcomes)
     origin = PlanOrigin(PlansFrom.UPDATER, part.at, settings, waiting=waiting)
-    return encode(explain(view, origin, query))
+    return codec.encode(explain(view, origin, query))
 
 
 def _choose(view: PlanView, query: Mapping[str, str]) -> Iterator[ObservedPod]:
@@ -240,4 +241,4 @@ def _next(observed: ObservedPod, view: PlanView) -> NextPod:
     room = BoostRoom(context.limit_ranges_of(pod), quotas=found)
     owner = disruption_budgets.owner_of(pod)
     sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
-    return size_newcomer(observed, view.index, room, context.settings.gates, sizes)
+    return next_pod.size_newcomer(observed, view.index, room, context.settings.gates, sizes)

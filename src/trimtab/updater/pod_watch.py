@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from trimtab.cluster.ports import Clock, Store
 from trimtab.core.changes.outcomes import Hold, Outcome
 from trimtab.core.model.pods import PUT_OFF, Pod
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.updater.observe import Observer
 from trimtab.updater.pod_owners import OwnerKey, owner_key
 
@@ -60,7 +60,7 @@ class PodWatch:
         return frozenset(changed)
 
     def _cannot_wait(self, pod: Pod, before: Pod | None) -> bool:
-        boosted = boosted_containers(pod)
+        boosted = startup_boost.boosted_containers(pod)
         if before is None:
             return bool(boosted) or self._observer.is_watched(pod)
         turned_ready = pod.ready_since is not None and before.ready_since is None
@@ -73,7 +73,7 @@ class PodWatch:
 def _stage(pod: Pod) -> tuple[object, ...]:
     """What the end of a boost depends on, but for time."""
     return (
-        boosted_containers(pod),
+        startup_boost.boosted_containers(pod),
         pod.ready_since,
         pod.phase,
         pod.node_name,

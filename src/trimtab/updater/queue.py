@@ -13,19 +13,13 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, TypeAlias
 
-from trimtab.core.changes.change import urgency_rank
+from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import Act, Evict, Unboost
-from trimtab.core.guards.rate_limit import (
-    Pace,
-    PaceSettings,
-    begin_pace,
-    refill,
-    spend,
-    time_to_token,
-)
+from trimtab.core.guards import rate_limit
+from trimtab.core.guards.rate_limit import Pace, PaceSettings
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import WorkloadName
-from trimtab.core.updates.resize_or_evict import restarts_containers
+from trimtab.core.updates import resize_or_evict
 from trimtab.updater.pod_owners import OwnerKey, owner_key
 
 
@@ -53,7 +47,7 @@ class ActionLane:
 
     def __init__(self, settings: PaceSettings, now: datetime) -> None:
         self._settings = settings
-        self._pace: Pace = begin_pace(now)
+        self._pace: Pace = rate_limit.begin_pace(now)
         self._closed_until = now
         self._numbers = count()
         self._tasks: dict[int, Action] = {}
@@ -120,13 +114,13 @@ class ActionLane:
         closed = max(self._closed_until - now, timedelta())
         if not self._settings.is_limited:
             return closed
-        self._pace = refill(self._pace, self._settings, now)
-        return max(closed, time_to_token(self._pace, self._settings))
+        self._pace = rate_limit.refill(self._pace, self._settings, now)
+        return max(closed, rate_limit.time_to_token(self._pace, self._settings))
 
     def count_begun(self) -> None:
         """Count a task that is begun against the pace."""
         if self._settings.is_limited:
-            self._pace = spend(self._pace)
+            self._pace = rate_limit.spend(self._pace)
 
 
 _UNLIMITED: Final = PaceSettings(per_second=0)
@@ -163,7 +157,9 @@ class ActionQueue:
         act = task.act
         if isinstance(act, Evict):
             return self.evictions
-        is_gift = isinstance(act, Unboost) and not restarts_containers(act.pod, act.wanted)
+        is_gift = isinstance(act, Unboost) and not resize_or_evict.restarts_containers(
+            act.pod, act.wanted
+        )
         return self.gifts if is_gift else self.resizes
 
 
@@ -174,4 +170,4 @@ def _rank(task: Action) -> _Rank:
         return False, False, (False, 0.0), act.pod.namespace, act.pod.name
     # A pod that is OOM-killed early, again and again, serves no one until it has grown.
     is_rescue = act.quick_oom and act.change.scale_up
-    return True, not is_rescue, urgency_rank(act.change), act.pod.namespace, act.pod.name
+    return True, not is_rescue, change.urgency_rank(act.change), act.pod.namespace, act.pod.name

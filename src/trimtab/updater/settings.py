@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model import validation
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.model.validation import require_at_least, require_interval, require_one_scope
 from trimtab.core.updates.candidates import PlanSettings
 
 
@@ -56,11 +56,11 @@ class UpdaterSettings:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        require_interval("interval", self.interval)
-        require_interval("admission_lease_timeout", self.admission_lease_timeout)
-        require_interval("max_view_age", self.max_view_age)
-        require_at_least("gathering", self.gathering.total_seconds(), 0)
-        require_at_least("telling_after", self.telling_after.total_seconds(), 0)
-        require_at_least("max_boosted_per_node", self.max_boosted_per_node, 0)
-        require_at_least("concurrency", self.concurrency, 1)
-        require_one_scope(self.namespace, self.ignored_namespaces)
+        validation.require_interval("interval", self.interval)
+        validation.require_interval("admission_lease_timeout", self.admission_lease_timeout)
+        validation.require_interval("max_view_age", self.max_view_age)
+        validation.require_at_least("gathering", self.gathering.total_seconds(), 0)
+        validation.require_at_least("telling_after", self.telling_after.total_seconds(), 0)
+        validation.require_at_least("max_boosted_per_node", self.max_boosted_per_node, 0)
+        validation.require_at_least("concurrency", self.concurrency, 1)
+        validation.require_one_scope(self.namespace, self.ignored_namespaces)

@@ -10,7 +10,13 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from trimtab.core.changes.outcomes import Outcome
-from trimtab.core.guards import convergence, degradation, eviction_brake, rate_limit
+from trimtab.core.guards import (
+    convergence,
+    degradation,
+    disruption_budgets,
+    eviction_brake,
+    rate_limit,
+)
 from trimtab.core.guards.convergence import (
     SHOWS_WITHIN,
     Expectation,
@@ -20,14 +26,13 @@ from trimtab.core.guards.convergence import (
     Verdict,
     Void,
 )
-from trimtab.core.guards.degradation import ChangedWorkload, Degradation, is_ready
-from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.guards.degradation import ChangedWorkload, Degradation
 from trimtab.core.guards.eviction_brake import NO_DOUBT, Brake, Lack
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.updates import pod_history
-from trimtab.core.updates.failed_changes import FailedChange, count_miss, is_forgiven, recall_small
+from trimtab.core.updates import failed_changes, pod_history
+from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.core.updates.pod_history import Recollection
 from trimtab.core.updates.resize_or_evict import Restart, end_of_gap
 from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Snapshot
@@ -176,7 +181,11 @@ class UpdaterMemory:
                     pod.ready_since is None
                     # A pod that was just made is not up before it is ready, whoever asked for it:
                     # a successor may come when nobody waits for it any more.
-                    and (is_new or _is_starting(pod, lately) or owner_of(pod) in self.disturbed)
+                    and (
+                        is_new
+                        or _is_starting(pod, lately)
+                        or disruption_budgets.owner_of(pod) in self.disturbed
+                    )
                 )
                 # Of most pods there is nothing of late to remember, and all pods are asked for.
                 or (
@@ -268,10 +277,12 @@ class UpdaterMemory:
         for verdict in verdicts:
             self._take_in(workload, verdict, now, at)
         miss = self.misses.get(workload)
-        if miss is not None and is_forgiven(miss, now.pods, now.generation, now.recommendation):
+        if miss is not None and failed_changes.is_forgiven(
+            miss, now.pods, now.generation, now.recommendation
+        ):
             del self.misses[workload]
         elif miss is not None:
-            self.misses[workload] = recall_small(miss, now.pods)
+            self.misses[workload] = failed_changes.recall_small(miss, now.pods)
 
     def learn_shares(
         self, wishes: Mapping[str, rate_limit.Wishes], surging: frozenset[str], now: datetime
@@ -312,7 +323,7 @@ class UpdaterMemory:
         live = [pod for pod in now.pods if not pod.is_deleting and pod.phase not in _ENDED]
         reviewed = degradation.review(
             record,
-            ready=sum(map(is_ready, live)),
+            ready=sum(map(degradation.is_ready, live)),
             wanted=now.wanted_pods or len(live),
             generation=now.generation,
             now=at,
@@ -349,7 +360,7 @@ class UpdaterMemory:
                 if pod is not None:
                     self._succeed(expectation, pod)
                 known = (pod.uid for pod in now.pods)
-                self.misses[workload] = count_miss(
+                self.misses[workload] = failed_changes.count_miss(
                     self.misses.get(workload),
                     verdict,
                     known=known,

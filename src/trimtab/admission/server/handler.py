@@ -7,6 +7,7 @@ import logging
 from http import HTTPStatus
 from typing import Final
 
+from trimtab.admission import reports
 from trimtab.admission.logs import MAX_REFUSAL, RateLimitedLogger, Timer
 from trimtab.admission.owner_cache import NotYetError
 from trimtab.admission.reports import (
@@ -15,19 +16,12 @@ from trimtab.admission.reports import (
     ReviewStatus,
     ReviewStep,
     ReviewTrouble,
-    count_up,
 )
 from trimtab.admission.review import UNCHANGED, Review, Reviewer, conclude
 from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.server.request_queue import QueueShare
-from trimtab.api.admission.reviews import (
-    AdmissionRequest,
-    Refused,
-    address_draft,
-    decode_review,
-    decode_uid,
-    encode_review,
-)
+from trimtab.api.admission import reviews
+from trimtab.api.admission.reviews import AdmissionRequest, Refused
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.ports import NO_TRACES, Tracer
 
@@ -72,7 +66,7 @@ class Answering:
             return found
         uid, review = found
         decided = self._timer()
-        body = address_draft(review.draft, uid)
+        body = reviews.address_draft(review.draft, uid)
         built = self._timer()
         self._count(review, waited_seconds + built - began)
         self.tally.time_steps(
@@ -87,14 +81,14 @@ class Answering:
         """A review that allows whatever is asked, for when there is no time to look at it."""
         self.tally.shed += 1
         self._teller.tell("request let through unseen", "too many wait")
-        return encode_review(_uid(request.body), UNCHANGED)
+        return reviews.encode_review(_uid(request.body), UNCHANGED)
 
     def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
         """Return a review that allows what is asked, after `answer` has raised an error."""
-        count_up(self.tally.troubles, ReviewTrouble.FAILED)
+        reports.count_up(self.tally.troubles, ReviewTrouble.FAILED)
         if self._teller.may_tell(_FAILED):
             _logger.error(_FAILED, exc_info=error)
-        return encode_review(_uid(request.body), UNCHANGED)
+        return reviews.encode_review(_uid(request.body), UNCHANGED)
 
     def note_written(self, seconds: float) -> None:
         """Count the time that it took to write an answer."""
@@ -102,7 +96,7 @@ class Answering:
 
     def note_refused(self, status: HTTPStatus) -> None:
         """Count a connection that was ended."""
-        count_up(self.tally.refused_connections, status.value)
+        reports.count_up(self.tally.refused_connections, status.value)
         self._teller.tell("connection refused", f"{status.value} {status.phrase}")
 
     def _watch(
@@ -124,7 +118,7 @@ class Answering:
                 ReviewTrouble.CONTENT_TYPE, request.content_type
             )
         try:
-            asked = decode_review(request.body)
+            asked = reviews.decode_review(request.body)
         except DecodeError as error:
             return _uid(request.body), _misunderstood(ReviewTrouble.BROKEN, str(error))
         try:
@@ -142,7 +136,7 @@ class Answering:
         if isinstance(review.answer, Refused):
             self.tally.refused_autoscalers += 1
         if review.trouble is not None:
-            count_up(self.tally.troubles, review.trouble)
+            reports.count_up(self.tally.troubles, review.trouble)
             self._teller.tell("review not understood", review.detail, review.trouble)
 
     def _tell_of_refusal(self, asked: AdmissionRequest, refused: Refused) -> None:
@@ -162,6 +156,6 @@ def _is_json(content_type: str) -> bool:
 def _uid(body: bytes) -> str:
     """The uid that an answer must bear; none if nobody can tell."""
     try:
-        return decode_uid(body)
+        return reviews.decode_uid(body)
     except DecodeError:
         return ""

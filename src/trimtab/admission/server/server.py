@@ -30,7 +30,7 @@ from trimtab.admission.server.http import (
     format_response,
 )
 from trimtab.admission.server.request_queue import QueueShare, WaitingRoom
-from trimtab.core.webhook.load_shedding import find_longest_awaited
+from trimtab.core.webhook import load_shedding
 
 _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""
@@ -231,7 +231,7 @@ class WebhookServer:
         self._heavy[newest] = None
         if len(self._heavy) > self.limits.heavy_connections:
             others = (each for each in self._heavy if each is not newest)
-            leaving = find_longest_awaited(others)
+            leaving = load_shedding.find_longest_awaited(others)
             if leaving is not None:
                 self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE)
                 leaving.abort()
@@ -241,7 +241,7 @@ class WebhookServer:
         """Refuse the oldest unfinished requests until the rest is little enough."""
         while self.buffered_bytes > self.limits.buffered_bytes and newest.buffered_bytes:
             holding = (each for each in self._connections if each.buffered_bytes)
-            oldest = find_longest_awaited(holding) or newest
+            oldest = load_shedding.find_longest_awaited(holding) or newest
             oldest.refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
@@ -257,7 +257,7 @@ class WebhookServer:
 
     def _make_room(self) -> bool:
         """End the connection that was awaited longest; whether there was one."""
-        leaving = find_longest_awaited(self._connections)
+        leaving = load_shedding.find_longest_awaited(self._connections)
         if leaving is not None:
             leaving.abort()
             self.leave(leaving)

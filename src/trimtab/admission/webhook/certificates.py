@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trimtab.api.kinds.secrets import read_pair, split_bundle
+from trimtab.api.kinds import secrets
 from trimtab.core.webhook.keyring import Authority, ShownCertificate
 
 _EARLIER: Final = timedelta(hours=24)
@@ -32,7 +32,7 @@ def make_authority(now: datetime, life: timedelta) -> tuple[Authority, str]:
         .add_extension(usage, critical=True)
     )
     certificate = _pem(built.sign(key, hashes.SHA256()))
-    (fingerprint,) = split_bundle(certificate)
+    (fingerprint,) = secrets.split_bundle(certificate)
     return Authority(fingerprint, certificate, now), _key_pem(key)
 
 
@@ -59,7 +59,7 @@ def make_certificate(
         .add_extension(identifier, critical=False)
         .add_extension(x509.SubjectAlternativeName(list(map(_alternative, names))), critical=False)
     )
-    return read_pair(
+    return secrets.read_pair(
         _pem(built.sign(signer, hashes.SHA256())),
         _key_pem(key),
         needs=frozenset({authority.name}),

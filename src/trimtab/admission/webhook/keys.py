@@ -5,17 +5,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from trimtab.admission.server.tls import CertificateFiles
-from trimtab.api.kinds.secrets import (
-    KEY,
-    RECORD,
-    Secret,
-    decode_keyring,
-    encode_keyring,
-    read_pair,
-    split_bundle,
-)
+from trimtab.api.kinds import secrets
+from trimtab.api.kinds.secrets import KEY, RECORD, Secret
 from trimtab.api.wire.codec import DecodeError
-from trimtab.cluster.errors import tell
+from trimtab.cluster import errors
 from trimtab.cluster.ports import WebhookHost
 from trimtab.core.webhook.keyring import Authority, Keyring
 
@@ -58,7 +51,7 @@ class SecretKeys:
                 "name another one for them, or mount it and use its files"
             )
         try:
-            return decode_keyring(found.data)
+            return secrets.decode_keyring(found.data)
         except DecodeError:
             # What is in the bundle stays believed, so a new keyring disturbs nobody.
             return None
@@ -66,7 +59,7 @@ class SecretKeys:
     async def write(self, keyring: Keyring) -> None:
         """Create the Secret, or change the version that was read."""
         place, version = self._place, self._seen.resource_version
-        data = encode_keyring(keyring)
+        data = secrets.encode_keyring(keyring)
         await self._host.write_secret(Secret(place.namespace, place.name, data, version))
 
 
@@ -92,7 +85,7 @@ class FileKeys:
     def _read_all(self) -> Keyring:
         authorities = self._read_authorities()
         try:
-            shown = read_pair(
+            shown = secrets.read_pair(
                 _read_text(self._files.certificate),
                 _read_text(self._files.key),
                 needs=frozenset(each.name for each in authorities),
@@ -106,13 +99,15 @@ class FileKeys:
     def _read_authorities(self) -> tuple[Authority, ...]:
         """The authorities in their file; none if there is no such file."""
         text = _read_text(self._authority) if self._authority.exists() else ""
-        return tuple(Authority(name, pem, _SOME_TIME) for name, pem in split_bundle(text).items())
+        return tuple(
+            Authority(name, pem, _SOME_TIME) for name, pem in secrets.split_bundle(text).items()
+        )
 
 
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise KeysError(f"{path}: {tell(error)}") from error
+        raise KeysError(f"{path}: {errors.tell(error)}") from error
     except UnicodeDecodeError as error:
         raise KeysError(f"{path}: no UTF-8 text") from error

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.api.admission.reviews import AdmissionRequest
-from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.kinds import pods
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import (
     ApiError,
@@ -25,7 +25,8 @@ from trimtab.cluster.errors import (
     UnreachableError,
 )
 from trimtab.cluster.ports import WebhookHost
-from trimtab.core.model.json_patch import Add, Patch, pointer
+from trimtab.core.model import json_patch
+from trimtab.core.model.json_patch import Add, Patch
 from trimtab.core.model.pods import Pod
 from trimtab.core.webhook.registration import SELF_TEST_LABEL
 
@@ -138,7 +139,7 @@ def make_probe(namespace: str) -> Callable[[AdmissionRequest], Patch | None]:
         if mark not in bytes(data):
             return None
         try:
-            return answer_trial(decode_pod(data))
+            return answer_trial(pods.decode_pod(data))
         except DecodeError:
             return None
 
@@ -151,11 +152,11 @@ def answer_trial(pod: Pod) -> Patch | None:
     if not word:
         return None
     if BREAK_LABEL in pod.labels:
-        return (Add(pointer("metadata", "labels", ANSWER), _BREAKS + word),)
-    annotation = Add(pointer("metadata", "annotations", ANSWER), word)
+        return (Add(json_patch.pointer("metadata", "labels", ANSWER), _BREAKS + word),)
+    annotation = Add(json_patch.pointer("metadata", "annotations", ANSWER), word)
     if pod.annotations or pod.has_empty_annotations:
         return (annotation,)
-    return (Add(pointer("metadata", "annotations"), {}), annotation)
+    return (Add(json_patch.pointer("metadata", "annotations"), {}), annotation)
 
 
 def _may_be_policy(error: ApiError) -> bool:

@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 import structlog
 
 from trimtab.admission.metrics import CERTIFICATE_END, UPKEEP_FAILURES, UPKEEP_STEPS
-from trimtab.admission.server.tls import CertificateFiles, load_pair
+from trimtab.admission.server import tls
+from trimtab.admission.server.tls import CertificateFiles
 from trimtab.admission.webhook.keys import Keys, KeysError
-from trimtab.api.kinds.secrets import join_bundle, split_bundle
+from trimtab.api.kinds import secrets
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Clock, WebhookHost
@@ -194,7 +195,7 @@ class WebhookUpkeep:
             return False
         trusted = facts.keyring.trusted(facts.now)
         is_injected = settings.registration.injected_from
-        bundle = "" if is_injected else join_bundle(each.certificate for each in trusted)
+        bundle = "" if is_injected else secrets.join_bundle(each.certificate for each in trusted)
         wanted = plan_registration(facts.found, settings.registration, bundle)
         if wanted == facts.found:
             return False
@@ -220,7 +221,7 @@ class WebhookUpkeep:
         """The bundle by which we are believed; None if it is not ours to keep, or nowhere yet."""
         if found is None or found.is_injected or not self._settings.keeps_bundle:
             return None
-        ours = [split_bundle(each.bundle) for each in found.webhooks if each]
+        ours = [secrets.split_bundle(each.bundle) for each in found.webhooks if each]
         if found.find(MAIN) is None:
             return None
         # What only some of our webhooks have is not believed everywhere.
@@ -253,7 +254,7 @@ class WebhookUpkeep:
             _logger.info("New client CA found, reloading and patching webhook")
         # A write that failed is tried again at every turn, and is news once.
         self._found_authorities = new
-        wanted = with_bundle(facts.found, join_bundle(bundle.values()))
+        wanted = with_bundle(facts.found, secrets.join_bundle(bundle.values()))
         await self._host.write_registration(facts.found, wanted)
         if new:
             _logger.info("Successfully patched webhook with new client CA")
@@ -262,7 +263,7 @@ class WebhookUpkeep:
         # The standard library reads keys from files only; these are gone before anyone could look.
         place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
         with tempfile.TemporaryDirectory(prefix="trimtab-", dir=place) as directory:
-            load_pair(context, write_pair(Path(directory), certificate))
+            tls.load_pair(context, write_pair(Path(directory), certificate))
         self._shown, self._shown_since = certificate, self._clock.now()
         is_ours = bool(certificate.hosts)
         CERTIFICATE_END.set(certificate.ends_at.timestamp() if is_ours else 0)

@@ -6,7 +6,7 @@ from datetime import UTC
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from trimtab.api.kinds.secrets import split_bundle
+from trimtab.api.kinds import secrets
 from trimtab.api.wire.codec import DecodeError
 from trimtab.core.diagnosis.webhook import Certificate
 
@@ -25,7 +25,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def _read_all(bundle: str) -> Iterator[Certificate]:
-    for text in split_bundle(bundle).values():
+    for text in secrets.split_bundle(bundle).values():
         try:
             yield _convert(x509.load_pem_x509_certificate(text.encode()))
         except ValueError:

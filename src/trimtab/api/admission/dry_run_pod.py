@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Wire, decode, encode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
 
 _AMOUNTS: Final = {"cpu": "1m", "memory": "1Mi"}
@@ -44,9 +45,9 @@ _DECODER: Final = msgspec.json.Decoder(_Pod)
 def encode_trial_pod(labels: Mapping[str, str]) -> bytes:
     """The JSON of the pod, with these labels."""
     metadata = {"generateName": "trimtab-trial-", "labels": labels}
-    return encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _SPEC})
+    return codec.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _SPEC})
 
 
 def decode_annotations(data: bytes) -> Mapping[str, str]:
     """The annotations in the JSON of a pod."""
-    return text_map((decode(_DECODER, data).metadata or NO_METADATA).annotations)
+    return text_map((codec.decode(_DECODER, data).metadata or NO_METADATA).annotations)

@@ -14,9 +14,10 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.kinds.pod_placement import count_expressions
-from trimtab.api.kinds.pods import NewPodSpec, convert_new_pod
-from trimtab.api.wire.codec import DecodeError, Wire, decode, encode
+from trimtab.api.kinds import pod_placement, pods
+from trimtab.api.kinds.pods import NewPodSpec
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import DecodeError, Wire
 from trimtab.api.wire.metadata import Owner, find_controller
 from trimtab.core.model import size_bounds
 from trimtab.core.model.pods import BOOST_PREFIX, Pod, PodHead
@@ -52,7 +53,7 @@ class NewPod:
 
     def __init__(self, data: bytes, namespace: str) -> None:
         """Read the head; the namespace is that of the request, whatever the pod's author wrote."""
-        source = decode(_HEAD_DECODER, data)
+        source = codec.decode(_HEAD_DECODER, data)
         metadata = source.metadata or _NO_METADATA
         self.is_usual = len(data) <= _USUAL_BYTES
         """True if the pod is small enough for what is worked out of it to be kept."""
@@ -94,7 +95,7 @@ class NewPod:
     def likeness(self) -> bytes:
         """What is the same for two pods only if the same is decided about their sizes."""
         # Short, so that ten thousands of them can be kept.
-        return hashlib.sha256(encode((self._annotations, self._spec))).digest()
+        return hashlib.sha256(codec.encode((self._annotations, self._spec))).digest()
 
     @property
     def _spec(self) -> NewPodSpec:
@@ -105,19 +106,19 @@ class NewPod:
 
     def read(self) -> Pod:
         """All of the pod that decides about its size."""
-        annotations = decode(_ANNOTATIONS_DECODER, self._annotations)
-        return convert_new_pod(self.head, self.labels, annotations, self._spec)
+        annotations = codec.decode(_ANNOTATIONS_DECODER, self._annotations)
+        return pods.convert_new_pod(self.head, self.labels, annotations, self._spec)
 
     def _decode_spec(self) -> NewPodSpec:
         try:
-            return decode(_SPEC_DECODER, self._written_spec) or _NO_SPEC
+            return codec.decode(_SPEC_DECODER, self._written_spec) or _NO_SPEC
         except DecodeError as error:
             raise DecodeError(f"spec.{error.path}".strip("."), error.problem) from error
 
 
 def _count_demands(spec: NewPodSpec) -> int:
     """Count the labels, expressions and tolerations with which a pod chooses nodes."""
-    expressions = 0 if spec.affinity is None else count_expressions(spec.affinity)
+    expressions = 0 if spec.affinity is None else pod_placement.count_expressions(spec.affinity)
     return len(spec.node_selector or ()) + len(spec.tolerations or ()) + expressions
 
 

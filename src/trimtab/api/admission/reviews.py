@@ -9,10 +9,10 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
-from trimtab.api.wire import field_errors
-from trimtab.api.wire.codec import DecodeError, Wire, Written, decode, encode
+from trimtab.api.wire import codec, field_errors, quantities
+from trimtab.api.wire.codec import DecodeError, Wire, Written
 from trimtab.api.wire.field_errors import FieldError
-from trimtab.api.wire.quantities import NOT_GIVEN, is_given
+from trimtab.api.wire.quantities import NOT_GIVEN
 from trimtab.core.model.json_patch import Patch
 
 _API_VERSION: Final = "admission.k8s.io/v1"
@@ -133,7 +133,7 @@ Answer: TypeAlias = Allowed | Refused
 
 def decode_review(data: bytes) -> AdmissionRequest:
     """The request in the JSON of an AdmissionReview."""
-    review = decode(_DECODER, data)
+    review = codec.decode(_DECODER, data)
     if review.api_version not in {None, _API_VERSION}:
         raise DecodeError("apiVersion", f"{review.api_version} is not {_API_VERSION}")
     source = review.request
@@ -149,15 +149,15 @@ def decode_review(data: bytes) -> AdmissionRequest:
         namespace=source.namespace or "",
         name=source.name or "",
         operation=source.operation or "",
-        object=source.object if is_given(source.object) else None,
-        old_object=source.old_object if is_given(source.old_object) else None,
+        object=source.object if quantities.is_given(source.object) else None,
+        old_object=source.old_object if quantities.is_given(source.old_object) else None,
         is_dry_run=bool(source.dry_run),
     )
 
 
 def decode_uid(data: bytes) -> str:
     """The uid of the request in an AdmissionReview, without looking at anything else."""
-    source = decode(_UID_DECODER, data).request
+    source = codec.decode(_UID_DECODER, data).request
     return (source and source.uid) or ""
 
 
@@ -171,12 +171,12 @@ def draft_review(answer: Answer) -> bytes:
     review = _WrittenReview(
         api_version=_API_VERSION, kind="AdmissionReview", response=_write_response(answer)
     )
-    return encode(review).removesuffix(_DRAFT_END)
+    return codec.encode(review).removesuffix(_DRAFT_END)
 
 
 def address_draft(draft: bytes, uid: str) -> bytes:
     """The whole JSON of an answer: a draft, and the uid of the request that it is for."""
-    return b'%b,"uid":%b%b' % (draft, encode(uid), _DRAFT_END)
+    return b'%b,"uid":%b%b' % (draft, codec.encode(uid), _DRAFT_END)
 
 
 def _write_response(answer: Answer) -> _Response:
@@ -186,7 +186,7 @@ def _write_response(answer: Answer) -> _Response:
             return _Response(allowed=True, warnings=warnings)
         case Allowed(patch=patch):
             return _Response(
-                allowed=True, patch_type="JSONPatch", patch=encode(patch), warnings=warnings
+                allowed=True, patch_type="JSONPatch", patch=codec.encode(patch), warnings=warnings
             )
         case Refused():
             return _Response(allowed=False, status=_write_status(answer), warnings=warnings)

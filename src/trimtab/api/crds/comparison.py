@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 
 from trimtab.api.crds.schema import Schema
-from trimtab.api.wire.codec import Wire, decode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Wire
 from trimtab.core.diagnosis.api_server import Definition
 
 _VERSION: Final = "v1"
@@ -58,7 +59,7 @@ _DECODER: Final = msgspec.json.Decoder(_Definition)
 
 def compare_definition(wanted: Schema, found: bytes) -> Definition:
     """What the definition in the JSON lacks of one that we ship."""
-    source = decode(_DECODER, found)
+    source = codec.decode(_DECODER, found)
     versions = (source.spec or _Spec()).versions or ()
     current = next((one for one in versions if one.name == _VERSION), _Version())
     conditions = (source.status or _Status()).conditions or ()

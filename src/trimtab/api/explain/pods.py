@@ -11,19 +11,16 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire import codec
+from trimtab.api.wire import codec, quantities, times
 from trimtab.api.wire.codec import Written
-from trimtab.api.wire.quantities import encode_amounts
-from trimtab.api.wire.times import format_duration, format_time
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Hold, Outcome, Unboost
 from trimtab.core.explain.next_pod import NextPod
 from trimtab.core.explain.pod_checks import PodExplanation
 from trimtab.core.explain.update_checks import CheckKind, CheckVerdict, PodCheck
-from trimtab.core.model import pods
+from trimtab.core.model import cap_notes, durations, pods
 from trimtab.core.model.autoscalers import ContainerRecommendation
-from trimtab.core.model.cap_notes import Note, format_note
-from trimtab.core.model.durations import brief
+from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation, Container
 from trimtab.core.model.quantities import format_amount
@@ -183,14 +180,14 @@ def _difference(explanation: PodExplanation) -> str:
 
 def _tell_lifetime(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
     least, age = settings.thresholds.lifetime, explanation.age
-    runs = "it has not started" if age is None else f"it runs for {brief(age)}"
+    runs = "it has not started" if age is None else f"it runs for {durations.brief(age)}"
     if check.reason is not None:
-        return f"inside its bounds a pod is left alone for {brief(least)}; {runs}"
+        return f"inside its bounds a pod is left alone for {durations.brief(least)}; {runs}"
     if explanation.change.outside_bounds or explanation.quick_oom:
         return "does not matter: it is outside its bounds, or was killed for want of memory"
     if age is not None and age < least:
         return "does not matter: its role has changed since it started or was changed"
-    return f"{runs}, and {brief(least)} are enough"
+    return f"{runs}, and {durations.brief(least)} are enough"
 
 
 def _tell_replicas(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
@@ -247,7 +244,7 @@ def _tell_quick_role(check: PodCheck, _: PodExplanation, settings: PlanSettings)
     if check.reason is None:
         return ""
     span = settings.cool_down if check.kind is CheckKind.COOL_DOWN else settings.role_dwell
-    return f"{_REASONS[check.reason]} (for {brief(span)})"
+    return f"{_REASONS[check.reason]} (for {durations.brief(span)})"
 
 
 def _tell_annotation(check: PodCheck, explanation: PodExplanation, _: PlanSettings) -> str:
@@ -399,7 +396,7 @@ def show_pods(explained: Iterable[tuple[PodExplanation, NextPod]], origin: PlanO
     chosen = sorted(explained, key=lambda each: (each[0].pod.namespace, each[0].pod.name))
     return PodsPage(
         source=origin.source.value,
-        at=format_time(origin.at),
+        at=times.format_time(origin.at),
         has_default_settings=origin.has_default_settings,
         waiting=origin.waiting,
         pods=[_pod(explanation, newcomer, origin) for explanation, newcomer in chosen],
@@ -437,7 +434,7 @@ def _pod(explanation: PodExplanation, newcomer: NextPod, origin: PlanOrigin) -> 
         reason=_reason(explanation.outcome),
         way=None if explanation.way is None else explanation.way.value,
         quick_oom=explanation.quick_oom,
-        age=None if age is None else format_duration(age),
+        age=None if age is None else times.format_duration(age),
         change=show_change(explanation.change),
         checks=[_check(each, explanation, origin.settings) for each in explanation.checks],
         containers=_containers(explanation, newcomer),
@@ -461,7 +458,7 @@ def _check(check: PodCheck, explanation: PodExplanation, settings: PlanSettings)
         check=check.kind.value,
         verdict=check.verdict.value,
         reason=None if check.reason is None else check.reason.value,
-        until=None if check.until is None else format_time(check.until),
+        until=None if check.until is None else times.format_time(check.until),
         decisive=check.is_decisive,
         text=tell_check(check, explanation, settings),
     )
@@ -494,14 +491,14 @@ def _container(
         target=_amounts(wanted.target),
         lower_bound=_amounts(wanted.lower_bound),
         upper_bound=_amounts(wanted.upper_bound),
-        notes=[format_note(note) for note in notes],
+        notes=[cap_notes.format_note(note) for note in notes],
         next=None if given is None else show_allocation(given),
         next_notes=list(_next_notes(name, newcomer)),
     )
 
 
 def _next_notes(name: str, newcomer: NextPod) -> Iterator[str]:
-    yield from map(format_note, newcomer.notes.get(name, ()))
+    yield from map(cap_notes.format_note, newcomer.notes.get(name, ()))
     if name in newcomer.misfits:
         yield "unchanged, since the resources of the pod itself leave no room"
     if newcomer.is_boost_invalid:
@@ -509,4 +506,4 @@ def _next_notes(name: str, newcomer: NextPod) -> Iterator[str]:
 
 
 def _amounts(amounts: Resources | None) -> Mapping[str, str] | None:
-    return encode_amounts(amounts) if amounts else None
+    return quantities.encode_amounts(amounts) if amounts else None

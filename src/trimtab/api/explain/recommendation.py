@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire import codec
+from trimtab.api.wire import codec, times
 from trimtab.api.wire.codec import Written
-from trimtab.api.wire.times import format_duration, format_time
 from trimtab.core.explain import recommendation
 from trimtab.core.explain.recommendation import (
     ContainerWorking,
@@ -22,9 +21,8 @@ from trimtab.core.explain.recommendation import (
     NumberWorking,
     ResourceWorking,
 )
-from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for, scales
-from trimtab.core.model.durations import brief
-from trimtab.core.model.quantities import format_amount
+from trimtab.core.model import autoscalers, durations, quantities
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.recommendation import RecommendationSettings, wants_integer_cpu
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.recommendation.steps import StepKind
@@ -56,7 +54,7 @@ class _Subject:
     settings: RecommendationSettings
 
     def show(self, amount: int) -> str:
-        return format_amount(self.resource.resource, amount)
+        return quantities.format_amount(self.resource.resource, amount)
 
 
 def tell_rules(
@@ -89,7 +87,7 @@ def _confidence(subject: _Subject) -> StepRule:
     shown = f"{upper:.4g}" if upper < _MUCH else "without end"
     return StepRule(
         f"confidence {resource.confidence:.3g} by {container.sample_count} samples (1 with one a "
-        f"minute for {brief(interval)}): lower times {lower:.4g}, upper times {shown}"
+        f"minute for {durations.brief(interval)}): lower times {lower:.4g}, upper times {shown}"
     )
 
 
@@ -141,7 +139,7 @@ def _max_allowed(subject: _Subject) -> StepRule:
     most, resource = subject.resource.most, subject.resource.resource
     if most is None:
         return StepRule("the policy has no maxAllowed", applies=False)
-    policy = policy_for(subject.autoscaler.policies, subject.container.name)
+    policy = autoscalers.policy_for(subject.autoscaler.policies, subject.container.name)
     if policy is not None and resource in policy.max_allowed:
         return StepRule(f"at most maxAllowed of the policy, {subject.show(most)}")
     flag = f"--container-recommendation-max-allowed-{resource}"
@@ -291,13 +289,15 @@ def show_numbers(
         namespace=autoscaler.namespace,
         autoscaler=autoscaler.name,
         source=origin.source.value,
-        at=format_time(origin.at),
+        at=times.format_time(origin.at),
         saved_at=_time(origin.saved_at),
         has_default_settings=origin.has_default_settings,
         containers=[
             _container(each, autoscaler, settings, published.get(each.name)) for each in workings
         ],
-        switched_off=sorted(name for name in known if not scales(autoscaler.policies, name)),
+        switched_off=sorted(
+            name for name in known if not autoscalers.scales(autoscaler.policies, name)
+        ),
         remarks=origin.remarks,
     )
 
@@ -314,7 +314,7 @@ def _container(
         samples=working.sample_count,
         first_sample=_time(first),
         last_sample=_time(last),
-        span=None if first is None or last is None else format_duration(last - first),
+        span=None if first is None or last is None else times.format_duration(last - first),
         histories=working.history_count,
         resources=[
             _resource(each, tell_rules(autoscaler, working, each, settings), published)
@@ -360,7 +360,7 @@ def _number(working: NumberWorking, resource: Resource, said: Resources) -> Show
         percentile=working.percentile,
         bucket=_bucket(working.bucket, resource),
         confidence_factor=round(factor, 6) if math.isfinite(factor) else None,
-        value=format_amount(resource, working.amount),
+        value=quantities.format_amount(resource, working.amount),
         published=_amount(resource, said.get(resource)),
     )
 
@@ -370,7 +370,10 @@ def _bucket(
 ) -> ShownBucket | None:
     if bucket is None:
         return None
-    start, end = format_amount(resource, bucket.start), format_amount(resource, bucket.end)
+    start, end = (
+        quantities.format_amount(resource, bucket.start),
+        quantities.format_amount(resource, bucket.end),
+    )
     return ShownBucket(index=bucket.index, start=start, end=end)
 
 
@@ -381,7 +384,8 @@ def _steps(working: ResourceWorking, rules: Mapping[StepKind, StepRule]) -> Sequ
 
     def transition(step: recommendation.ExplainedStep) -> Transition:
         return Transition(
-            before=_amount(resource, step.before), after=format_amount(resource, step.after)
+            before=_amount(resource, step.before),
+            after=quantities.format_amount(resource, step.after),
         )
 
     return [
@@ -398,8 +402,8 @@ def _steps(working: ResourceWorking, rules: Mapping[StepKind, StepRule]) -> Sequ
 
 
 def _amount(resource: Resource, amount: int | None) -> str | None:
-    return None if amount is None else format_amount(resource, amount)
+    return None if amount is None else quantities.format_amount(resource, amount)
 
 
 def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
+    return None if moment is None else times.format_time(moment)

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import DecodeError, Wire, decode, encode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import DecodeError, Wire
 from trimtab.core.webhook.page_access import Caller
 
 
@@ -72,7 +73,7 @@ def encode_question(question: Question, account: tuple[str, str] | None = None) 
         accounts = "system:serviceaccounts"
         spec["groups"] = [accounts, f"{accounts}:{namespace}", "system:authenticated"]
     kind = "SelfSubjectAccessReview" if account is None else "SubjectAccessReview"
-    return encode({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
+    return codec.encode({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
 
 
 def decode_answer(data: bytes) -> bool | None:
@@ -80,7 +81,7 @@ def decode_answer(data: bytes) -> bool | None:
 
     A denial outweighs a permission: an answer with both is in error.
     """
-    status = decode(_REVIEW, data).status
+    status = codec.decode(_REVIEW, data).status
     if status is None:
         return None
     return False if status.denied else status.allowed
@@ -123,7 +124,7 @@ def encode_token_review(token: str, audiences: Sequence[str] = ()) -> bytes:
     spec: dict[str, object] = {"token": token}
     if audiences:
         spec["audiences"] = list(audiences)
-    return encode({"apiVersion": _AUTHENTICATION, "kind": "TokenReview", "spec": spec})
+    return codec.encode({"apiVersion": _AUTHENTICATION, "kind": "TokenReview", "spec": spec})
 
 
 def decode_token_review(data: bytes, audiences: Sequence[str] = ()) -> Caller | None:
@@ -131,7 +132,7 @@ def decode_token_review(data: bytes, audiences: Sequence[str] = ()) -> Caller | 
 
     An API server that does not know audiences leaves them out of its answer.
     """
-    status = decode(_TOKEN_REVIEW, data).status or _ReviewStatus()
+    status = codec.decode(_TOKEN_REVIEW, data).status or _ReviewStatus()
     user = status.user or _User()
     is_meant = not audiences or set(audiences) & set(status.audiences or ())
     if not status.authenticated or not is_meant or not user.username:
@@ -149,7 +150,7 @@ def encode_page_question(caller: Caller, path: str) -> bytes:
         "extra": {name: list(values) for name, values in extra.items()},
         "nonResourceAttributes": {"verb": "get", "path": path},
     }
-    return encode(
+    return codec.encode(
         {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     )
 
@@ -157,12 +158,12 @@ def encode_page_question(caller: Caller, path: str) -> bytes:
 def encode_token_request(audience: str, seconds: int) -> bytes:
     """Return the JSON that asks for a token of a ServiceAccount, for one audience."""
     spec = {"audiences": [audience], "expirationSeconds": seconds}
-    return encode({"apiVersion": _AUTHENTICATION, "kind": "TokenRequest", "spec": spec})
+    return codec.encode({"apiVersion": _AUTHENTICATION, "kind": "TokenRequest", "spec": spec})
 
 
 def decode_token_request(data: bytes) -> str:
     """Return the token; a DecodeError if the answer has none."""
-    token = (decode(_REQUEST, data).status or _RequestStatus()).token
+    token = (codec.decode(_REQUEST, data).status or _RequestStatus()).token
     if not token:
         raise DecodeError("status.token", "missing")
     return token

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from trimtab.api.kinds.selectors import LabelSelector
-from trimtab.api.wire.codec import Int32, Int64, Wire, decode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Int32, Int64, Wire
 from trimtab.api.wire.metadata import Metadata
 from trimtab.api.wire.quantities import NOT_GIVEN
 
@@ -145,9 +146,9 @@ _SPEC_DECODER: Final = msgspec.json.Decoder(_Specified)
 
 def has_same_spec(data: bytes, other: bytes) -> bool:
     """Return True if the specs of two objects are written alike, whatever is wrong with them."""
-    return decode(_SPEC_DECODER, data).spec == decode(_SPEC_DECODER, other).spec
+    return codec.decode(_SPEC_DECODER, data).spec == codec.decode(_SPEC_DECODER, other).spec
 
 
 def decode_wire(data: bytes) -> VerticalPodAutoscaler:
     """The object as it stands in the JSON, unjudged."""
-    return decode(_DECODER, data)
+    return codec.decode(_DECODER, data)

@@ -15,10 +15,9 @@ import msgspec
 from trimtab.api.kinds import autoscaler_wire as wire
 from trimtab.api.kinds.autoscaler_wire import decode_wire
 from trimtab.api.kinds.selectors import convert_selector
-from trimtab.api.wire.codec import Written, convert_each, encode
+from trimtab.api.wire import codec, quantities, times
+from trimtab.api.wire.codec import Written
 from trimtab.api.wire.metadata import NO_METADATA, text_map
-from trimtab.api.wire.quantities import decode_amount, decode_amount_map, encode_amounts, is_given
-from trimtab.api.wire.times import decode_duration, decode_time, format_time
 from trimtab.core.model import autoscalers as core
 from trimtab.core.model.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.model.resources import BOTH, Resource, Resources
@@ -43,7 +42,7 @@ def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         generation=metadata.generation or 0,
-        created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
+        created_at=times.decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
         annotations=text_map(metadata.annotations),
         target=_convert_target(spec.target_ref),
         selector=convert_selector(spec.selector, "spec.selector"),
@@ -55,7 +54,7 @@ def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
         recommenders=tuple(entry.name or "" for entry in spec.recommenders or ()),
         boost=_convert_boost(spec.startup_boost, "spec.startupBoost.cpu"),
         recommendation=_convert_recommendation(status.recommendation),
-        conditions=convert_each(status.conditions, _convert_condition, "status.conditions"),
+        conditions=codec.convert_each(status.conditions, _convert_condition, "status.conditions"),
         observed_generation=status.observed_generation,
     )
 
@@ -83,7 +82,9 @@ def _convert_policies(source: wire.ResourcePolicy | None) -> tuple[core.Containe
     if source is None:
         return ()
     path = "spec.resourcePolicy.containerPolicies"
-    return core.ContainerPolicies(convert_each(source.container_policies, _convert_policy, path))
+    return core.ContainerPolicies(
+        codec.convert_each(source.container_policies, _convert_policy, path)
+    )
 
 
 def _convert_policy(source: wire.ContainerPolicy, path: str) -> core.ContainerPolicy:
@@ -91,8 +92,8 @@ def _convert_policy(source: wire.ContainerPolicy, path: str) -> core.ContainerPo
     return core.ContainerPolicy(
         container_name=source.container_name or "",
         mode=_known(core.ContainerMode, source.mode) or core.ContainerMode.AUTO,
-        min_allowed=decode_amount_map(source.min_allowed, f"{path}.minAllowed") or {},
-        max_allowed=decode_amount_map(source.max_allowed, f"{path}.maxAllowed") or {},
+        min_allowed=quantities.decode_amount_map(source.min_allowed, f"{path}.minAllowed") or {},
+        max_allowed=quantities.decode_amount_map(source.max_allowed, f"{path}.maxAllowed") or {},
         controlled_resources=BOTH if resources is None else _known_resources(resources),
         controlled_values=_known(core.ControlledValues, source.controlled_values)
         or core.ControlledValues.REQUESTS_AND_LIMITS,
@@ -123,7 +124,11 @@ def _convert_boost_duration(boost: wire.CpuBoost, path: str) -> timedelta | None
     # own field is the one that counts.
     if boost.duration_seconds is not None:
         return _seconds(boost.duration_seconds)
-    return None if boost.duration is None else decode_duration(boost.duration, f"{path}.duration")
+    return (
+        None
+        if boost.duration is None
+        else times.decode_duration(boost.duration, f"{path}.duration")
+    )
 
 
 def _convert_recommendation(
@@ -132,7 +137,9 @@ def _convert_recommendation(
     if source is None:
         return None
     path = "status.recommendation.containerRecommendations"
-    return convert_each(source.container_recommendations, _convert_container_recommendation, path)
+    return codec.convert_each(
+        source.container_recommendations, _convert_container_recommendation, path
+    )
 
 
 def _convert_container_recommendation(
@@ -140,10 +147,12 @@ def _convert_container_recommendation(
 ) -> core.ContainerRecommendation:
     return core.ContainerRecommendation(
         container_name=source.container_name or "",
-        target=decode_amount_map(source.target, f"{path}.target") or {},
-        lower_bound=decode_amount_map(source.lower_bound, f"{path}.lowerBound"),
-        upper_bound=decode_amount_map(source.upper_bound, f"{path}.upperBound"),
-        uncapped_target=decode_amount_map(source.uncapped_target, f"{path}.uncappedTarget"),
+        target=quantities.decode_amount_map(source.target, f"{path}.target") or {},
+        lower_bound=quantities.decode_amount_map(source.lower_bound, f"{path}.lowerBound"),
+        upper_bound=quantities.decode_amount_map(source.upper_bound, f"{path}.upperBound"),
+        uncapped_target=quantities.decode_amount_map(
+            source.uncapped_target, f"{path}.uncappedTarget"
+        ),
     )
 
 
@@ -153,7 +162,9 @@ def _convert_condition(source: wire.Condition, path: str) -> core.Condition:
         status=source.status or "",
         reason=source.reason or "",
         message=source.message or "",
-        last_transition_time=decode_time(source.last_transition_time, f"{path}.lastTransitionTime"),
+        last_transition_time=times.decode_time(
+            source.last_transition_time, f"{path}.lastTransitionTime"
+        ),
     )
 
 
@@ -170,7 +181,7 @@ def _seconds(count: int | None) -> timedelta | None:
 
 
 def _given_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int | None:
-    return decode_amount(resource, raw, path) if is_given(raw) else None
+    return quantities.decode_amount(resource, raw, path) if quantities.is_given(raw) else None
 
 
 def _ratio(raw: msgspec.Raw, path: str) -> float | None:
@@ -220,7 +231,7 @@ def encode_status_patch(
         conditions=[_write_condition(condition) for condition in conditions],
         observed_generation=observed_generation,
     )
-    return encode([{"op": "add", "path": "/status", "value": status}])
+    return codec.encode([{"op": "add", "path": "/status", "value": status}])
 
 
 def encode_conditions_patch(autoscaler: Autoscaler, conditions: Sequence[Condition]) -> bytes:
@@ -230,8 +241,8 @@ def encode_conditions_patch(autoscaler: Autoscaler, conditions: Sequence[Conditi
     if autoscaler.recommendation is None and not autoscaler.conditions:
         # There may be no status at all, and nothing can be added to what is not there.
         status = _Status(conditions=written, observed_generation=autoscaler.observed_generation)
-        return encode([seen, {"op": "add", "path": "/status", "value": status}])
-    return encode([seen, {"op": "add", "path": "/status/conditions", "value": written}])
+        return codec.encode([seen, {"op": "add", "path": "/status", "value": status}])
+    return codec.encode([seen, {"op": "add", "path": "/status/conditions", "value": written}])
 
 
 def _write_recommendation(
@@ -245,7 +256,7 @@ def _write_recommendation(
 def _write_container(container: ContainerRecommendation) -> _Container:
     return _Container(
         container_name=container.container_name,
-        target=encode_amounts(container.target),
+        target=quantities.encode_amounts(container.target),
         lower_bound=_write_bound(container.lower_bound),
         upper_bound=_write_bound(container.upper_bound),
         uncapped_target=_write_bound(container.uncapped_target),
@@ -253,7 +264,7 @@ def _write_container(container: ContainerRecommendation) -> _Container:
 
 
 def _write_bound(amounts: Resources | None) -> dict[str, str]:
-    return {} if amounts is None else encode_amounts(amounts)
+    return {} if amounts is None else quantities.encode_amounts(amounts)
 
 
 def _write_condition(condition: Condition) -> _Condition:
@@ -261,7 +272,7 @@ def _write_condition(condition: Condition) -> _Condition:
     return _Condition(
         type=condition.type,
         status=condition.status,
-        last_transition_time=None if changed_at is None else format_time(changed_at),
+        last_transition_time=None if changed_at is None else times.format_time(changed_at),
         reason=condition.reason,
         message=condition.message,
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from trimtab.api.wire.times import format_time
+from trimtab.api.wire import times
 from trimtab.core.histogram.oom_floors import OomLevel
 from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
@@ -54,7 +54,7 @@ _DECODER: Final = msgspec.json.Decoder(_Supplement)
 def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
     """The annotation of a checkpoint that is written now."""
     written = _Supplement(
-        at=format_time(written_at),
+        at=times.format_time(written_at),
         ooms=tuple(_Level(one.needed_bytes, one.seconds) for one in supplement.oom_levels),
         containers={pod: _write(one) for pod, one in supplement.containers.items()},
         relearning=supplement.is_relearning,
@@ -70,7 +70,7 @@ def decode_supplement(
         source = _DECODER.decode(annotations.get(SUPPLEMENT, ""))
     except (msgspec.DecodeError, UnicodeError):
         return None
-    is_about_status = written_at is not None and source.at == format_time(written_at)
+    is_about_status = written_at is not None and source.at == times.format_time(written_at)
     return Supplement(
         tuple(OomLevel(one.needed_bytes, one.seconds) for one in source.ooms),
         {pod: _read(one) for pod, one in source.containers.items()} if is_about_status else {},

@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
+from trimtab.api.crds import schema_check
 from trimtab.api.crds.checkpoint import checkpoint_schema
 from trimtab.api.crds.definitions import GROUP
 from trimtab.api.crds.schema import JSON
-from trimtab.api.crds.schema_check import violations
 from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint
+from trimtab.api.wire import times
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.times import format_time
 from trimtab.core.histogram.checkpoint import CheckpointError, decode_aggregate
 
 KIND: Final = "VerticalPodAutoscalerCheckpoint"
@@ -80,7 +80,7 @@ def make_file(
     """All objects in one list that kubectl can read too, and that says where they are from."""
     origin: dict[str, JSON] = {
         "trimtab.dev/exported-from": server,
-        "trimtab.dev/exported-at": format_time(at),
+        "trimtab.dev/exported-at": times.format_time(at),
         "trimtab.dev/exported-by": f"trimtab {version}",
     }
     items: list[JSON] = [strip_checkpoint(document) for document in documents]
@@ -123,7 +123,7 @@ def read_manifest(
             where, f"apiVersion: {version!r} is not one of {', '.join(_READABLE)}"
         )
     moved = _move(strip_checkpoint(document), namespaces or {})
-    error = next(violations(checkpoint_schema(), moved), None)
+    error = next(schema_check.violations(checkpoint_schema(), moved), None)
     if error is not None:
         return CheckpointFlaw(where, str(error))
     try:

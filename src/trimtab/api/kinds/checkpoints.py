@@ -13,9 +13,10 @@ from typing import Final
 import msgspec
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement
-from trimtab.api.wire.codec import Int64, Wire, Written, decode, encode
+from trimtab.api.wire import codec, times
+from trimtab.api.wire.codec import Int64, Wire, Written
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
-from trimtab.api.wire.times import ZERO_TIME, decode_time, format_time
+from trimtab.api.wire.times import ZERO_TIME
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.size_bounds import MAX_NAME_CHARACTERS
 from trimtab.core.usage.checkpoint_extras import Supplement
@@ -153,7 +154,7 @@ class Checkpoint:
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """The checkpoint in the JSON of one VerticalPodAutoscalerCheckpoint, of whatever version."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     spec = source.spec or _Spec()
     return Checkpoint(
@@ -169,13 +170,13 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
 
 def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
     """The annotations in the JSON of a checkpoint, whatever is wrong with the rest of it."""
-    metadata = decode(_METADATA_DECODER, data).metadata or NO_METADATA
+    metadata = codec.decode(_METADATA_DECODER, data).metadata or NO_METADATA
     return text_map(metadata.annotations)
 
 
 def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
     """Return True if the JSON is that of a checkpoint of another autoscaler or container."""
-    spec = decode(_SPEC_DECODER, data).spec or _Spec()
+    spec = codec.decode(_SPEC_DECODER, data).spec or _Spec()
     autoscaler, container = spec.vpa_object_name, spec.container_name
     # One that names neither is as good as ours: its name says whose it is.
     return (autoscaler or checkpoint.autoscaler_name, container or checkpoint.container_name) != (
@@ -186,7 +187,7 @@ def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The whole object, as it is created."""
-    return encode(
+    return codec.encode(
         _WrittenCheckpoint(
             api_version=_API_VERSION,
             kind=_KIND,
@@ -214,7 +215,7 @@ def encode_checkpoint_patch(checkpoint: Checkpoint, *, stored: Mapping[str, str]
     annotations = _replace_ours(stored, checkpoint.annotations)
     if annotations != stored:
         operations.append({"op": "add", "path": "/metadata/annotations", "value": annotations})
-    return encode(operations)
+    return codec.encode(operations)
 
 
 def _replace_ours(stored: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
@@ -245,7 +246,7 @@ def _convert_histogram(source: _Histogram | None, path: str) -> HistogramCheckpo
 
 
 def _set_time(text: str | None, path: str) -> datetime | None:
-    moment = decode_time(text, path)
+    moment = times.decode_time(text, path)
     return None if moment == ZERO_TIME else moment
 
 
@@ -270,4 +271,4 @@ def _write_histogram(histogram: HistogramCheckpoint) -> _WrittenHistogram:
 
 
 def _write_time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
+    return None if moment is None else times.format_time(moment)

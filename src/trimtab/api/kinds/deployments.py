@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Int32, Wire, decode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Int32, Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
 from trimtab.core.diagnosis.components import Component, Installed
 
@@ -93,7 +94,7 @@ _NO_STATE: Final = _State()
 
 def decode_component(data: bytes) -> Installed | None:
     """The component that the Deployment in the JSON runs; None for all other Deployments."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _Spec()
     pods = (spec.template or _Template()).spec or _PodSpec()
     labels = text_map(metadata.labels)
@@ -147,7 +148,7 @@ def _is_on(value: str | None) -> bool:
 
 def with_pod(installed: Installed, data: bytes) -> Installed:
     """The same, knowing what the pod in the JSON complains of."""
-    source = decode(_POD, data)
+    source = codec.decode(_POD, data)
     name = (source.metadata or NO_METADATA).name or ""
     statuses = (source.status or _PodStatus()).container_statuses or ()
     told = tuple(f"{name}: {reason}" for status in statuses for reason in _reasons(status))
@@ -185,7 +186,7 @@ _SLICE_DECODER: Final = msgspec.json.Decoder(_Slice)
 
 def decode_ready_addresses(data: bytes) -> frozenset[str]:
     """The addresses in the JSON of one EndpointSlice that are ready, or do not say."""
-    endpoints = decode(_SLICE_DECODER, data).endpoints or ()
+    endpoints = codec.decode(_SLICE_DECODER, data).endpoints or ()
     return frozenset(
         address
         for one in endpoints

@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Wire, decode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Wire
 
 
 class _Version(Wire, frozen=True, kw_only=True):
@@ -38,12 +39,12 @@ _RESOURCE_LIST: Final = msgspec.json.Decoder(_ResourceList)
 
 def decode_git_version(data: bytes) -> str:
     """The version of the server in the JSON that it tells of itself."""
-    return decode(_SERVER_VERSION, data).git_version or ""
+    return codec.decode(_SERVER_VERSION, data).git_version or ""
 
 
 def decode_versions(data: bytes) -> tuple[str, ...]:
     """The versions of a group in the JSON of one APIGroup, the preferred one first."""
-    group = decode(_GROUP, data)
+    group = codec.decode(_GROUP, data)
     preferred = (group.preferred_version or _Version()).version
     versions = [each.version for each in group.versions or () if each.version]
     return tuple(sorted(versions, key=lambda version: version != preferred))
@@ -51,7 +52,7 @@ def decode_versions(data: bytes) -> tuple[str, ...]:
 
 def decode_resource_names(data: bytes) -> frozenset[str]:
     """The names of all resources in an APIResourceList's JSON, `pods/resize` and the like too."""
-    resources = decode(_RESOURCE_LIST, data).resources or ()
+    resources = codec.decode(_RESOURCE_LIST, data).resources or ()
     return frozenset(resource.name for resource in resources if resource.name)
 
 
@@ -60,7 +61,7 @@ def decode_scalable(data: bytes) -> Mapping[str, tuple[str, ...]]:
 
     A kind that is there and has none of them has an empty entry.
     """
-    resources = decode(_RESOURCE_LIST, data).resources or ()
+    resources = codec.decode(_RESOURCE_LIST, data).resources or ()
     names = {resource.name for resource in resources}
     by_kind: dict[str, tuple[str, ...]] = {}
     for resource in resources:

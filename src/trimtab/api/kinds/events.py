@@ -7,11 +7,11 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from trimtab.api.wire.codec import Written, encode
-from trimtab.api.wire.times import format_micro_time, format_time
+from trimtab.api.wire import codec, times
+from trimtab.api.wire.codec import Written
+from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import Allocation, Pod, TargetResources
-from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource
 
 UPDATER: Final = "vpa-updater"
@@ -196,20 +196,20 @@ def _format_amount(kind: Resource, amount: int | None) -> str:
     if kind is Resource.MEMORY and amount >= _MIB:
         # The exact number of bytes is on the pod; here it would only be hard to read.
         amount = round(amount / _MIB) * _MIB
-    return format_amount(kind, amount)
+    return quantities.format_amount(kind, amount)
 
 
 def _format_unboosted(pod: Pod, name: str) -> str:
     requests = [each.current.requests or {} for each in pod.containers if each.name == name]
     cpu = requests[0].get(Resource.CPU) if requests else None
-    return name if cpu is None else f"{name} (cpu {format_amount(Resource.CPU, cpu)})"
+    return name if cpu is None else f"{name} (cpu {quantities.format_amount(Resource.CPU, cpu)})"
 
 
 def encode_event(event: Event) -> bytes:
     """The JSON of the event, to be created in its object's namespace."""
     about = event.about
-    at = format_time(event.at)
-    return encode(
+    at = times.format_time(event.at)
+    return codec.encode(
         _Event(
             api_version="v1",
             kind="Event",
@@ -236,12 +236,12 @@ def encode_event(event: Event) -> bytes:
 
 def encode_event_count(count: int, at: datetime) -> bytes:
     """The merge patch that says how often an event has happened, and when it last did."""
-    return encode({"count": count, "lastTimestamp": format_time(at)})
+    return codec.encode({"count": count, "lastTimestamp": times.format_time(at)})
 
 
 def event_name(event: Event) -> str:
     """The name of the event's own object."""
     # Many things may happen to one object in one moment, so the time alone would not be unique.
-    told = (event.about.uid, event.reason, event.message, format_micro_time(event.at))
+    told = (event.about.uid, event.reason, event.message, times.format_micro_time(event.at))
     suffix = "." + sha256("\0".join(told).encode()).hexdigest()[:16]
     return event.about.name[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import DecodeError, Wire, Written, decode, encode
+from trimtab.api.wire import codec, times
+from trimtab.api.wire.codec import DecodeError, Wire, Written
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.api.wire.times import ZERO_TIME, decode_time
+from trimtab.api.wire.times import ZERO_TIME
 from trimtab.core.model import quantities
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import Resource
@@ -45,12 +46,12 @@ class MemoryEviction:
 
 def decode_memory_evictions(data: bytes) -> tuple[MemoryEviction, ...]:
     """The containers that the JSON of one Event blames for a want of memory; none of others."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     involved = source.involved_object or _Involved()
     if source.reason != "Evicted" or involved.kind != "Pod":
         return ()
-    at = decode_time(metadata.creation_timestamp, "metadata.creationTimestamp") or ZERO_TIME
+    at = times.decode_time(metadata.creation_timestamp, "metadata.creationTimestamp") or ZERO_TIME
     return tuple(
         MemoryEviction(involved.namespace or "", involved.name or "", container, memory, at)
         for container, memory in _blamed(metadata.annotations or {})
@@ -95,7 +96,7 @@ class _Eviction(Written, frozen=True, kw_only=True):
 
 def encode_eviction(pod: Pod) -> bytes:
     """The JSON of an eviction that only holds for the pod as it was seen, in that very version."""
-    return encode(
+    return codec.encode(
         _Eviction(
             api_version="policy/v1",
             kind="Eviction",

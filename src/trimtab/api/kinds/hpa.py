@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Wire, decode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.core.model.autoscalers import Held
 from trimtab.core.model.hpa import Horizontal
@@ -41,7 +42,7 @@ _DECODER: Final = msgspec.json.Decoder(_Horizontal)
 
 def decode_horizontal(data: bytes) -> Horizontal:
     """The record in the JSON of one HorizontalPodAutoscaler of `autoscaling/v2`."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _Spec()
     target = spec.scale_target_ref or _Target()
     metrics = spec.metrics or ()

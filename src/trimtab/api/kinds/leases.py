@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Int32, Wire, Written, decode, encode
+from trimtab.api.wire import codec, times
+from trimtab.api.wire.codec import Int32, Wire, Written
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.api.wire.times import decode_time, format_micro_time
 
 
 class _Spec(Wire, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Lease:
 
 def decode_lease(data: bytes) -> Lease:
     """The lease in the JSON of one Lease."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     spec = source.spec or _Spec()
     seconds = spec.lease_duration_seconds
@@ -75,11 +75,11 @@ def decode_lease(data: bytes) -> Lease:
         namespace=metadata.namespace or "",
         name=metadata.name or "",
         resource_version=metadata.resource_version or "",
-        created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
+        created_at=times.decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
         holder=spec.holder_identity or "",
         duration=None if seconds is None else timedelta(seconds=seconds),
-        acquired_at=decode_time(spec.acquire_time, "spec.acquireTime"),
-        renewed_at=decode_time(spec.renew_time, "spec.renewTime"),
+        acquired_at=times.decode_time(spec.acquire_time, "spec.acquireTime"),
+        renewed_at=times.decode_time(spec.renew_time, "spec.renewTime"),
         transitions=spec.lease_transitions,
     )
 
@@ -87,7 +87,7 @@ def decode_lease(data: bytes) -> Lease:
 def encode_lease(lease: Lease) -> bytes:
     """The JSON of the lease, to create it or to put it in the place of the version it names."""
     seconds = None if lease.duration is None else lease.duration // timedelta(seconds=1)
-    return encode(
+    return codec.encode(
         _WrittenLease(
             api_version="coordination.k8s.io/v1",
             kind="Lease",
@@ -108,4 +108,4 @@ def encode_lease(lease: Lease) -> bytes:
 
 
 def _write_time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_micro_time(moment)
+    return None if moment is None else times.format_micro_time(moment)

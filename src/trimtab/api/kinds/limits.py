@@ -5,16 +5,10 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Wire, decode
+from trimtab.api.wire import codec, quantities
+from trimtab.api.wire.codec import Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.api.wire.quantities import (
-    NOT_GIVEN,
-    WireAmounts,
-    decode_amount,
-    decode_amounts,
-    decode_bound,
-    decode_bounds,
-)
+from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts
 from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side
@@ -41,7 +35,7 @@ _DECODER: Final = msgspec.json.Decoder(_LimitRange)
 
 def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
     """The items of one LimitRange that concern pods or containers, in their order."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     limits = (source.spec or _Spec()).limits or ()
     return tuple(
         _convert_item(item, f"spec.limits[{index}]")
@@ -54,9 +48,9 @@ def _convert_item(item: _Item, path: str) -> LimitRangeItem:
     ratios = item.max_limit_request_ratio or WireAmounts()
     return LimitRangeItem(
         type=LimitRangeType(item.type or ""),
-        min=decode_amounts(item.min, f"{path}.min"),
-        max=decode_bounds(item.max, f"{path}.max"),
-        default=decode_bounds(item.default, f"{path}.default"),
+        min=quantities.decode_amounts(item.min, f"{path}.min"),
+        max=quantities.decode_bounds(item.max, f"{path}.max"),
+        default=quantities.decode_bounds(item.default, f"{path}.default"),
         max_cpu_ratio=_decode_ratio(ratios.cpu, f"{path}.maxLimitRequestRatio[cpu]"),
         max_memory_ratio=_decode_ratio(ratios.memory, f"{path}.maxLimitRequestRatio[memory]"),
     )
@@ -64,7 +58,7 @@ def _convert_item(item: _Item, path: str) -> LimitRangeItem:
 
 def _decode_ratio(source: msgspec.Raw, path: str) -> int | None:
     # In thousandths a ratio is written as millicores are.
-    return None if source is NOT_GIVEN else decode_amount(Resource.CPU, source, path)
+    return None if source is NOT_GIVEN else quantities.decode_amount(Resource.CPU, source, path)
 
 
 class _ScopeExpression(Wire, frozen=True, kw_only=True):
@@ -108,7 +102,7 @@ _NAMES: Final = {
 
 def decode_quota(data: bytes) -> Quota:
     """The quota in the JSON of one ResourceQuota; nothing counts whose use nobody has counted."""
-    source = decode(_QUOTA_DECODER, data)
+    source = codec.decode(_QUOTA_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _NO_SPEC
     left, used = _count(source.status or _NO_STATUS)
     name = metadata.namespace or "", metadata.name or ""
@@ -129,8 +123,8 @@ def _count(status: _Status) -> tuple[dict[QuotaClaim, int], dict[QuotaClaim, int
     counted: dict[QuotaClaim, int] = {}
     for name, claim in _NAMES.items():
         if name in hard and name in used:
-            most = decode_bound(claim.resource, hard[name], f"status.hard[{name}]")
-            taken = decode_amount(claim.resource, used[name], f"status.used[{name}]")
+            most = quantities.decode_bound(claim.resource, hard[name], f"status.hard[{name}]")
+            taken = quantities.decode_amount(claim.resource, used[name], f"status.used[{name}]")
             left[claim] = min(most - taken, left.get(claim, most - taken))
             counted[claim] = taken
     return left, counted

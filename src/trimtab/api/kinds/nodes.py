@@ -4,15 +4,10 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import Wire, decode
+from trimtab.api.wire import codec, quantities
+from trimtab.api.wire.codec import Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
-from trimtab.api.wire.quantities import (
-    NOT_GIVEN,
-    WireAmounts,
-    decode_amount,
-    decode_amounts,
-    is_given,
-)
+from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts
 from trimtab.core.model.nodes import Node, Taint
 from trimtab.core.model.pods import PAUSED
 from trimtab.core.model.resources import Resource
@@ -52,12 +47,12 @@ _THOUSAND: Final = 1000
 
 def decode_node(data: bytes) -> Node:
     """The node in the JSON of one Node."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     spec, status = source.spec or _NO_SPEC, source.status or _NO_STATUS
     return Node(
         name=metadata.name or "",
-        allocatable=decode_amounts(status.allocatable, "status.allocatable") or {},
+        allocatable=quantities.decode_amounts(status.allocatable, "status.allocatable") or {},
         labels=text_map(metadata.labels),
         taints=tuple(map(_convert_taint, spec.taints or ())),
         is_unschedulable=bool(spec.unschedulable),
@@ -66,10 +61,13 @@ def decode_node(data: bytes) -> Node:
 
 
 def _pod_slots(allocatable: _Allocatable | None) -> int | None:
-    if allocatable is None or not is_given(allocatable.pods):
+    if allocatable is None or not quantities.is_given(allocatable.pods):
         return None
     # Quantities are read to the thousandth, as those of CPU are.
-    return decode_amount(Resource.CPU, allocatable.pods, "status.allocatable[pods]") // _THOUSAND
+    return (
+        quantities.decode_amount(Resource.CPU, allocatable.pods, "status.allocatable[pods]")
+        // _THOUSAND
+    )
 
 
 def _convert_taint(taint: _Taint) -> Taint:
@@ -85,7 +83,7 @@ _NAMESPACE_DECODER: Final = msgspec.json.Decoder(_Namespace)
 
 def decode_namespace(data: bytes) -> Namespace:
     """The namespace in the JSON of one Namespace; annotations of others are left out."""
-    metadata = decode(_NAMESPACE_DECODER, data).metadata or NO_METADATA
+    metadata = codec.decode(_NAMESPACE_DECODER, data).metadata or NO_METADATA
     annotations = text_map(metadata.annotations)
     return Namespace(
         metadata.name or "", {name: annotations[name] for name in (PAUSED,) if name in annotations}

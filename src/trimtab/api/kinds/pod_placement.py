@@ -3,16 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from trimtab.api.wire import metadata
 from trimtab.api.wire.codec import Wire
-from trimtab.api.wire.metadata import text_map
-from trimtab.core.model.nodes import (
-    NO_DEMANDS,
-    NodeExpression,
-    NodeTerm,
-    Placement,
-    Toleration,
-    is_passing,
-)
+from trimtab.core.model import nodes
+from trimtab.core.model.nodes import NO_DEMANDS, NodeExpression, NodeTerm, Placement, Toleration
 
 
 class WireToleration(Wire, frozen=True, kw_only=True):
@@ -86,12 +80,12 @@ def convert_placement(
 ) -> Placement | None:
     """What a pod's spec says about nodes; None where it says nothing that counts."""
     # Every pod tolerates troubles that pass, and those do not count.
-    counted = [each for each in tolerations or () if not is_passing(each.key or "")]
+    counted = [each for each in tolerations or () if not nodes.is_passing(each.key or "")]
     if not node_selector and affinity is None and not counted:
         return None
     found = affinity or _NO_AFFINITY
     placement = Placement(
-        tuple(sorted(text_map(node_selector).items())),
+        tuple(sorted(metadata.text_map(node_selector).items())),
         _convert_terms(found.node_affinity),
         tuple(map(_convert_toleration, counted)),
         crosses_namespaces=any(map(_crosses, _pod_terms(found))),

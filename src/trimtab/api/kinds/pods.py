@@ -15,10 +15,11 @@ from trimtab.api.kinds.pod_placement import (
     convert_placement,
     depends_on_pods,
 )
-from trimtab.api.wire.codec import Int32, Int64, Wire, decode
+from trimtab.api.wire import codec, quantities, times
+from trimtab.api.wire.codec import Int32, Int64, Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, controlling_owner, text_map
-from trimtab.api.wire.quantities import AmountMap, WireAmounts, decode_allocation, decode_amounts
-from trimtab.api.wire.times import ZERO_TIME, decode_time
+from trimtab.api.wire.quantities import AmountMap, WireAmounts
+from trimtab.api.wire.times import ZERO_TIME
 from trimtab.core.model.pods import (
     LIMITS_PREFIX,
     Allocation,
@@ -32,7 +33,7 @@ from trimtab.core.model.pods import (
     Termination,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.limit_ratios import with_proportions
+from trimtab.core.sizing import limit_ratios
 
 
 class _Resources(Wire, frozen=True, kw_only=True):
@@ -179,7 +180,7 @@ _NOTHING: Final = Allocation()
 
 def decode_pod(data: bytes) -> Pod:
     """The pod in the JSON of one Pod; one without a name yet is named `<generateName>%`."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     return _convert_pod(metadata, source.spec or _NO_SPEC, source.status or _NO_STATUS)
 
@@ -215,7 +216,9 @@ def convert_new_pod(
         init_steps=_init_steps(init) if init else (),
         init_stated=_init_stated(spec) if init else None,
         init_requests=_init_requests(init) if init else None,
-        overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
+        overhead=quantities.decode_amounts(spec.overhead, "spec.overhead")
+        if spec.overhead
+        else None,
         is_windows=_is_windows(spec),
     )
 
@@ -234,8 +237,8 @@ def _convert_pod(metadata: Metadata, spec: _Spec, status: _Status) -> Pod:
         owner=controlling_owner(metadata),
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
         containers=_with_proportions(_list_containers(spec, status), metadata.annotations),
-        created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
-        started_at=decode_time(status.start_time, "status.startTime"),
+        created_at=times.decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
+        started_at=times.decode_time(status.start_time, "status.startTime"),
         ready_since=_ready_since(conditions),
         resize=_resize_state(conditions),
         resize_message=_resize_message(conditions),
@@ -253,7 +256,9 @@ def _convert_pod(metadata: Metadata, spec: _Spec, status: _Status) -> Pod:
         init_steps=_init_steps(spec.init_containers) if spec.init_containers else (),
         init_stated=_init_stated(spec) if spec.init_containers else None,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
-        overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
+        overhead=quantities.decode_amounts(spec.overhead, "spec.overhead")
+        if spec.overhead
+        else None,
         # Only a pod that has a node may be moved to another.
         has_unseen_demands=bool(spec.node_name) and _has_unseen_demands(spec),
         is_windows=_is_windows(spec),
@@ -311,7 +316,9 @@ def convert_template(source: PodTemplateWire, namespace: str) -> Pod:
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         init_peak=init_peak,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
-        overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
+        overhead=quantities.decode_amounts(spec.overhead, "spec.overhead")
+        if spec.overhead
+        else None,
     )
 
 
@@ -321,7 +328,7 @@ def _with_proportions(
     if not annotations or not any(name.startswith(LIMITS_PREFIX) for name in annotations):
         return containers
     texts = text_map(annotations)
-    return tuple(with_proportions(each, texts) for each in containers)
+    return tuple(limit_ratios.with_proportions(each, texts) for each in containers)
 
 
 def _convert_envelope(source: _Resources, init_peak: Allocation) -> Envelope:
@@ -479,7 +486,7 @@ def _convert_allocation(
 ) -> Allocation | None:
     if source is None:
         return None
-    return decode_allocation(source.requests, source.limits, path)
+    return quantities.decode_allocation(source.requests, source.limits, path)
 
 
 def _completed(status: Allocation | None, spec: Allocation) -> Allocation | None:
@@ -537,8 +544,10 @@ def _convert_termination(state: _State, path: str) -> Termination | None:
         return None
     return Termination(
         reason=intern(state.terminated.reason or ""),
-        started_at=decode_time(state.terminated.started_at, f"{path}.terminated.startedAt"),
-        finished_at=decode_time(state.terminated.finished_at, f"{path}.terminated.finishedAt"),
+        started_at=times.decode_time(state.terminated.started_at, f"{path}.terminated.startedAt"),
+        finished_at=times.decode_time(
+            state.terminated.finished_at, f"{path}.terminated.finishedAt"
+        ),
     )
 
 
@@ -546,7 +555,7 @@ def _ready_since(conditions: tuple[_Condition, ...]) -> datetime | None:
     for index, condition in enumerate(conditions):
         if condition.type == "Ready" and condition.status == "True":
             path = f"status.conditions[{index}].lastTransitionTime"
-            return decode_time(condition.last_transition_time, path) or ZERO_TIME
+            return times.decode_time(condition.last_transition_time, path) or ZERO_TIME
     return None
 
 
@@ -554,7 +563,7 @@ def _unschedulable_since(conditions: tuple[_Condition, ...]) -> datetime | None:
     for index, condition in enumerate(conditions):
         if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
             path = f"status.conditions[{index}].lastTransitionTime"
-            return decode_time(condition.last_transition_time, path) or ZERO_TIME
+            return times.decode_time(condition.last_transition_time, path) or ZERO_TIME
     return None
 
 

@@ -11,7 +11,8 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from trimtab.api.wire.codec import DecodeError, Wire, decode, encode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import DecodeError, Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.core.webhook.keyring import Authority, Keyring, ShownCertificate
 
@@ -37,7 +38,7 @@ class Secret:
 
 def decode_secret(data: bytes) -> Secret:
     """The Secret in the JSON of one."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     return Secret(
         namespace=metadata.namespace or "",
@@ -49,7 +50,7 @@ def decode_secret(data: bytes) -> Secret:
 
 def encode_secret(secret: Secret) -> bytes:
     """The JSON of a Secret that is created."""
-    return encode(
+    return codec.encode(
         {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -63,7 +64,7 @@ def encode_secret(secret: Secret) -> bytes:
 def encode_secret_patch(secret: Secret) -> bytes:
     """The merge patch of the version that the Secret names; other keys of it stay."""
     metadata = {"resourceVersion": secret.resource_version}
-    return encode({"metadata": metadata, "data": _write(secret.data)})
+    return codec.encode({"metadata": metadata, "data": _write(secret.data)})
 
 
 def _read(key: str, text: str) -> bytes:
@@ -126,7 +127,7 @@ def join_bundle(certificates: Iterable[str]) -> str:
 
 def decode_keyring(data: Mapping[str, bytes]) -> Keyring:
     """The keyring in the data of a Secret; a DecodeError if that holds none of ours."""
-    record = decode(_KEYRING_DECODER, data.get(RECORD, b""))
+    record = codec.decode(_KEYRING_DECODER, data.get(RECORD, b""))
     if not record.authorities:
         raise DecodeError("authorities", "a keyring without an authority")
     return Keyring(
@@ -196,7 +197,7 @@ def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
         CERTIFICATE: shown.certificate,
         KEY: shown.key,
     }
-    return {RECORD: encode(record), **{name: text.encode() for name, text in texts.items()}}
+    return {RECORD: codec.encode(record), **{name: text.encode() for name, text in texts.items()}}
 
 
 def _name(body: str) -> str:

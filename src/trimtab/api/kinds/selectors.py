@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from trimtab.api.wire import metadata
 from trimtab.api.wire.codec import DecodeError, Wire
-from trimtab.api.wire.metadata import text_map
 from trimtab.core.model import selector_validation
 from trimtab.core.model.selectors import Selector
 
@@ -28,7 +28,9 @@ def convert_selector(wire: LabelSelector | None, path: str) -> Selector | None:
     if wire is None:
         return None
     try:
-        return selector_validation.build(text_map(wire.match_labels), written_expressions(wire))
+        return selector_validation.build(
+            metadata.text_map(wire.match_labels), written_expressions(wire)
+        )
     except selector_validation.SelectorError as error:
         raise DecodeError(path, str(error)) from error
 

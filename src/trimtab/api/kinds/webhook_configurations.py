@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector
-from trimtab.api.wire.codec import DecodeError, Int32, Wire, convert_each, decode, encode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import DecodeError, Int32, Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
 from trimtab.core.diagnosis.webhook import Mutator
-from trimtab.core.model.json_patch import pointer
+from trimtab.core.model import json_patch
 from trimtab.core.model.selectors import Selector
 from trimtab.core.webhook.registration import (
     AUTOSCALERS,
@@ -85,11 +86,11 @@ _DECODER: Final = msgspec.json.Decoder(_Registration)
 
 def decode_registration(data: bytes) -> Registration:
     """The registration in the JSON of a MutatingWebhookConfiguration."""
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     return Registration(
         name=metadata.name or "",
-        webhooks=convert_each(source.webhooks, _read_webhook, "webhooks"),
+        webhooks=codec.convert_each(source.webhooks, _read_webhook, "webhooks"),
         resource_version=metadata.resource_version or "",
         labels=text_map(metadata.labels),
         annotations=text_map(metadata.annotations),
@@ -98,7 +99,7 @@ def decode_registration(data: bytes) -> Registration:
 
 def encode_registration(registration: Registration) -> bytes:
     """The JSON of a registration that is created."""
-    return encode(
+    return codec.encode(
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
@@ -122,7 +123,7 @@ def encode_registration_patch(found: Registration, wanted: Registration) -> byte
     changes = [
         {"op": "add", "path": path, "value": value} for path, value in _changes(found, wanted)
     ]
-    return encode([version, *changes])
+    return codec.encode([version, *changes])
 
 
 def _changes(found: Registration, wanted: Registration) -> Iterator[tuple[str, _Json]]:
@@ -145,7 +146,7 @@ def _changes(found: Registration, wanted: Registration) -> Iterator[tuple[str, _
         old, new = _write_webhook(before), _write_webhook(webhook)
         for key, value in new.items():
             if old[key] != value:
-                yield pointer("webhooks", index, key), value
+                yield json_patch.pointer("webhooks", index, key), value
 
 
 def _read_webhook(source: _Webhook, path: str) -> Webhook | None:
@@ -267,7 +268,7 @@ _ANY: Final = "*"
 
 def decode_mutators(data: bytes) -> tuple[Mutator, ...]:
     """The webhooks in the JSON of one MutatingWebhookConfiguration, in their order."""
-    source = decode(_MUTATOR_DECODER, data)
+    source = codec.decode(_MUTATOR_DECODER, data)
     configuration = (source.metadata or NO_METADATA).name or ""
     return tuple(_convert(configuration, each) for each in source.webhooks or ())
 

@@ -8,10 +8,10 @@ import msgspec
 
 from trimtab.api.kinds.pods import PodTemplateWire, convert_template
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector, select_labels
-from trimtab.api.wire.codec import DecodeError, Int32, Int64, Wire, decode
+from trimtab.api.wire import codec, quantities, selector_text
+from trimtab.api.wire.codec import DecodeError, Int32, Int64, Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, controlling_owner
-from trimtab.api.wire.quantities import WireAmounts, decode_allocation
-from trimtab.api.wire.selector_text import decode_selector_text
+from trimtab.api.wire.quantities import WireAmounts
 from trimtab.core.model.pods import ROLE_LEASE, Allocation, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Workload
@@ -213,15 +213,15 @@ def decode_workload(kind: str, data: bytes) -> Workload:
 
 def decode_scale(kind: str, data: bytes) -> Workload:
     """The workload of any other kind, from the JSON of its scale subresource."""
-    source = decode(_SCALE, data)
+    source = codec.decode(_SCALE, data)
     text = (source.status or _ScaleStatus()).selector
-    selector = decode_selector_text(text, "status.selector") if text else None
+    selector = selector_text.decode_selector_text(text, "status.selector") if text else None
     replicas = (source.spec or _ScaleSpec()).replicas
     return _name_workload(kind, source.metadata, selector, replicas)
 
 
 def _decode_controller(kind: str, data: bytes) -> Workload:
-    source = decode(_CONTROLLER, data)
+    source = codec.decode(_CONTROLLER, data)
     spec = source.spec or _Selecting()
     status = source.status or _Status()
     selector = convert_selector(spec.selector, "spec.selector")
@@ -229,7 +229,7 @@ def _decode_controller(kind: str, data: bytes) -> Workload:
 
 
 def _decode_replica_set(kind: str, data: bytes) -> Workload:
-    source = decode(_REPLICA_SET, data)
+    source = codec.decode(_REPLICA_SET, data)
     spec = source.spec or _ReplicaSetSpec()
     selector = convert_selector(spec.selector, "spec.selector")
     workload = _with_failure(
@@ -240,7 +240,7 @@ def _decode_replica_set(kind: str, data: bytes) -> Workload:
 
 
 def _decode_daemon_set(kind: str, data: bytes) -> Workload:
-    source = decode(_DAEMON_SET, data)
+    source = codec.decode(_DAEMON_SET, data)
     spec = source.spec or _DaemonSetSpec()
     status = source.status or _Status()
     selector = convert_selector(spec.selector, "spec.selector")
@@ -262,7 +262,7 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
 
 
 def _decode_stateful_set(kind: str, data: bytes) -> Workload:
-    source = decode(_STATEFUL_SET, data)
+    source = codec.decode(_STATEFUL_SET, data)
     spec = source.spec or _StatefulSetSpec()
     selector = convert_selector(spec.selector, "spec.selector")
     status = source.status or _Status()
@@ -304,7 +304,7 @@ def _is_current(status: _Status, metadata: Metadata | None) -> bool:
 
 
 def _decode_replication_controller(kind: str, data: bytes) -> Workload:
-    source = decode(_REPLICATION_CONTROLLER, data)
+    source = codec.decode(_REPLICATION_CONTROLLER, data)
     spec = source.spec or _SelectingLabels()
     selector = select_labels(spec.selector, "spec.selector")
     workload = _with_failure(
@@ -314,7 +314,7 @@ def _decode_replication_controller(kind: str, data: bytes) -> Workload:
 
 
 def _decode_job(kind: str, data: bytes) -> Workload:
-    source = decode(_JOB, data)
+    source = codec.decode(_JOB, data)
     selector = convert_selector((source.spec or _Selecting()).selector, "spec.selector")
     status = source.status
     if status is None:
@@ -339,7 +339,9 @@ def _with_sizes(workload: Workload, template: _SizedTemplate | None) -> Workload
         return workload
     try:
         sizes = {
-            each.name: decode_allocation(each.resources.requests, each.resources.limits, "spec")
+            each.name: quantities.decode_allocation(
+                each.resources.requests, each.resources.limits, "spec"
+            )
             if each.resources is not None
             else Allocation()
             for each in (*(spec.containers or ()), *(spec.init_containers or ()))
@@ -351,7 +353,7 @@ def _with_sizes(workload: Workload, template: _SizedTemplate | None) -> Workload
 
 
 def _decode_cron_job(kind: str, data: bytes) -> Workload:
-    source = decode(_CRON_JOB, data)
+    source = codec.decode(_CRON_JOB, data)
     # A CronJob selects nothing itself; its pods carry the labels of the innermost template.
     job_template = (source.spec or _CronJobSpec()).job_template or _JobTemplate()
     template = (job_template.spec or _JobSpec()).template or _Template()

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import DecodeError, Wire, decode
-from trimtab.api.wire.lists import Listing, decode_list
-from trimtab.api.wire.metadata import text_map
-from trimtab.api.wire.quantities import NOT_GIVEN, decode_amount
-from trimtab.api.wire.times import ZERO_TIME, decode_time
+from trimtab.api.wire import codec, lists, metadata, quantities, times
+from trimtab.api.wire.codec import DecodeError, Wire
+from trimtab.api.wire.lists import Listing
+from trimtab.api.wire.quantities import NOT_GIVEN
+from trimtab.api.wire.times import ZERO_TIME
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 
@@ -47,13 +47,13 @@ class ExternalReading:
 
 def decode_external_metrics(resource: Resource, data: bytes) -> Listing[ExternalReading]:
     """The values in the JSON of an ExternalMetricValueList, read as amounts of a resource."""
-    return decode_list(data, partial(_decode_value, resource))
+    return lists.decode_list(data, partial(_decode_value, resource))
 
 
 def _decode_value(resource: Resource, data: bytes) -> ExternalReading:
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     if source.value is NOT_GIVEN:
         raise DecodeError("value", "a metric without a value")
-    time = decode_time(source.timestamp, "timestamp") or ZERO_TIME
-    amount = decode_amount(resource, source.value, "value")
-    return ExternalReading(text_map(source.metric_labels), time.timestamp(), amount)
+    time = times.decode_time(source.timestamp, "timestamp") or ZERO_TIME
+    amount = quantities.decode_amount(resource, source.value, "value")
+    return ExternalReading(metadata.text_map(source.metric_labels), time.timestamp(), amount)

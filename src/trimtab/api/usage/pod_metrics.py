@@ -7,10 +7,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from trimtab.api.wire.codec import Wire, decode
-from trimtab.api.wire.lists import Unreadable, decode_list
+from trimtab.api.wire import codec, lists, quantities
+from trimtab.api.wire.codec import Wire
+from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
-from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts, decode_amount
+from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts
 from trimtab.api.wire.times import ZERO_TIME, decode_time
 from trimtab.core.model.resources import Resource
 
@@ -58,13 +59,13 @@ class UsageColumns:
 
 def decode_pod_metrics(data: bytes) -> tuple[UsageColumns, tuple[Unreadable, ...]]:
     """The readings in the JSON of a PodMetricsList, and the pods whose metrics are unreadable."""
-    listing = decode_list(data, _decode_pod)
+    listing = lists.decode_list(data, _decode_pod)
     columns = tuple(zip(*chain.from_iterable(listing.items), strict=True))
     return UsageColumns(*columns), listing.unreadable
 
 
 def _decode_pod(data: bytes) -> list[_Row]:
-    source = decode(_DECODER, data)
+    source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     namespace, pod = intern(metadata.namespace or ""), metadata.name or ""
     time = (decode_time(source.timestamp, "timestamp") or ZERO_TIME).timestamp()
@@ -97,4 +98,4 @@ def _decode_usage(resource: Resource, raw: msgspec.Raw, path: str) -> int:
     digits = text[1 : -len(suffix)]
     if text.endswith(suffix) and digits.isdigit() and len(digits) <= _SHORT_NUMBER:
         return -(-int(digits) * factor // divisor)
-    return decode_amount(resource, raw, f"{path}[{resource}]")
+    return quantities.decode_amount(resource, raw, f"{path}[{resource}]")

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from trimtab.api.wire.codec import DecodeError, Wire, decode
+from trimtab.api.wire import codec
+from trimtab.api.wire.codec import DecodeError, Wire
 from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.prometheus_labels import (
@@ -67,7 +68,7 @@ class QueryRefusal:
 
 def decode_series(data: bytes) -> list[LabelledSeries]:
     """The series of an answer, be it a vector or a matrix; a DecodeError for anything else."""
-    found = decode(_ANSWERS, data).data
+    found = codec.decode(_ANSWERS, data).data
     if found is None or found.result is None:
         raise DecodeError("data", "an answer without a result")
     return [_decode_one(series, index) for index, series in enumerate(found.result)]
@@ -76,7 +77,7 @@ def decode_series(data: bytes) -> list[LabelledSeries]:
 def decode_query_refusal(data: bytes) -> QueryRefusal:
     """What an answer other than a result says; nothing where it is not from Prometheus."""
     try:
-        refusal = decode(_REFUSALS, data)
+        refusal = codec.decode(_REFUSALS, data)
     except DecodeError:
         return QueryRefusal()
     return QueryRefusal(refusal.error_type or "", refusal.error or "")

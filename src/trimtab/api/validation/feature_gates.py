@@ -5,7 +5,7 @@ a gate off makes no object unchangeable. An object that did not use it cannot be
 """
 
 from trimtab.api.kinds import autoscaler_wire as wire
-from trimtab.api.wire.quantities import is_given
+from trimtab.api.wire import quantities
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
 
@@ -37,8 +37,8 @@ def _uses_boost(spec: wire.Spec) -> bool:
 def _uses_own_config(spec: wire.Spec) -> bool:
     update = spec.update_policy
     return (update is not None and update.evict_after_oom_seconds is not None) or any(
-        is_given(policy.oom_bump_up_ratio)
-        or is_given(policy.oom_min_bump_up)
+        quantities.is_given(policy.oom_bump_up_ratio)
+        or quantities.is_given(policy.oom_min_bump_up)
         or policy.memory_aggregation_interval_seconds is not None
         or policy.memory_aggregation_interval_count is not None
         for policy in container_policies(spec)

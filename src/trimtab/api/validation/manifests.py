@@ -13,8 +13,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.crds import schema_check
-from trimtab.api.crds.autoscaler import autoscaler_schema
+from trimtab.api.crds import autoscaler, schema_check
 from trimtab.api.crds.definitions import GROUP
 from trimtab.api.crds.schema import JSON, Schema
 from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
@@ -108,7 +107,7 @@ def explain_unreadable(data: bytes, error: DecodeError) -> tuple[FieldError, ...
 
 @cache
 def _schema() -> Schema:
-    return autoscaler_schema()
+    return autoscaler.autoscaler_schema()
 
 
 def _version_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:

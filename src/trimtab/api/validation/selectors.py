@@ -5,9 +5,9 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 
 from trimtab.api.kinds import autoscaler_wire as wire
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector, written_expressions
-from trimtab.api.wire import field_errors
+from trimtab.api.wire import field_errors, metadata
 from trimtab.api.wire.field_errors import ErrorType, FieldError
-from trimtab.api.wire.metadata import NO_METADATA, text_map
+from trimtab.api.wire.metadata import NO_METADATA
 from trimtab.core.model import selector_validation, selectors, size_bounds
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.selectors import Overlap, Selector
@@ -151,7 +151,9 @@ def _is_readable(written: LabelSelector | None) -> bool:
 
 
 def _problems(written: LabelSelector) -> list[selector_validation.SelectorProblem]:
-    return selector_validation.check(text_map(written.match_labels), written_expressions(written))
+    return selector_validation.check(
+        metadata.text_map(written.match_labels), written_expressions(written)
+    )
 
 
 def _selector(written: LabelSelector | None) -> Selector | None:

@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import Final
 
 from trimtab.api.kinds import autoscaler_wire as wire
-from trimtab.api.wire import field_errors
+from trimtab.api.wire import field_errors, times
 from trimtab.api.wire.field_errors import FieldError
 from trimtab.api.wire.quantities import NEGATIVE, is_given, read_quantity
-from trimtab.api.wire.times import TimeError, parse_duration
+from trimtab.api.wire.times import TimeError
 from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import BoostType
 from trimtab.core.model.durations import brief
@@ -107,7 +107,7 @@ def _read_duration(boost: wire.CpuBoost, path: str) -> tuple[timedelta | None, s
     if boost.duration_seconds is not None:
         return timedelta(seconds=boost.duration_seconds), f"{path}.durationSeconds"
     try:
-        span = None if boost.duration is None else parse_duration(boost.duration)
+        span = None if boost.duration is None else times.parse_duration(boost.duration)
     except TimeError:
         span = None
     return span, f"{path}.duration"
@@ -132,7 +132,7 @@ def _time_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
     if boost.duration is None:
         return
     try:
-        given_seconds = parse_duration(boost.duration).total_seconds()
+        given_seconds = times.parse_duration(boost.duration).total_seconds()
     except TimeError:
         detail = "must be a duration such as 1h30m or 10s"
         yield field_errors.invalid(f"{path}.duration", boost.duration, detail)

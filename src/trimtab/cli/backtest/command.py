@@ -25,7 +25,7 @@ from trimtab.cli.backtest.output import Format, SweepAnswer, format_findings
 from trimtab.cli.backtest.sources import read_cluster, read_file
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.recommender import PrometheusFlags
-from trimtab.cli.output.files import read_autoscalers, write_out
+from trimtab.cli.output import files
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.validation import SettingsError
 
@@ -82,7 +82,7 @@ def backtest(
     ]
     best = _answer(settings, rows, sweep.max_oom_per_month)
     findings = ReportContents(source.name, demand, runs, outcomes, rows)
-    write_out(format_findings(findings, answer.format, best), answer.output)
+    files.write_out(format_findings(findings, answer.format, best), answer.output)
     return 0
 
 
@@ -161,7 +161,7 @@ def _find_contenders(name: str) -> list[Contender]:
         return [BUILT_IN[name]]
     if not Path(name).exists():
         raise UsageError(f"no policy and no file is called {name!r}: try {', '.join(BUILT_IN)}")
-    manifests = read_autoscalers(name)
+    manifests = files.read_autoscalers(name)
     if not manifests:
         raise UsageError(f"{name} holds no VerticalPodAutoscaler")
     for judgement in judge(manifests, gates=FeatureGates(), allow_overlapping=True):

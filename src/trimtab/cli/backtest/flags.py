@@ -9,10 +9,11 @@ from cyclopts import Parameter
 
 from trimtab.backtest.sweep import Grid, Setting
 from trimtab.cli.backtest.output import Format
-from trimtab.cli.flags.types import Count, Number, Numbers, Whole, flag_group
+from trimtab.cli.flags import types
+from trimtab.cli.flags.types import Count, Number, Numbers, Whole
 
 
-@flag_group("What is replayed", order=1)
+@types.flag_group("What is replayed", order=1)
 @dataclass(frozen=True, slots=True)
 class ReplayFlags:
     """Whose usage is replayed under which policies."""
@@ -33,7 +34,7 @@ class ReplayFlags:
     """The address of a Dask scheduler, whose workers replay instead; trimtab must be there."""
 
 
-@flag_group("From a cluster", order=4)
+@types.flag_group("From a cluster", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags:
     """Whose usage is read from where metrics are kept, instead of from a file."""
@@ -50,7 +51,7 @@ class PastFlags:
     """How far values are apart."""
 
 
-@flag_group("How it is told", order=2)
+@types.flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
 class AnswerFlags:
     """How the answer is written."""
@@ -65,7 +66,7 @@ class AnswerFlags:
     """Tell no progress."""
 
 
-@flag_group("Sweep", order=3)
+@types.flag_group("Sweep", order=3)
 @dataclass(frozen=True, slots=True)
 class SweepFlags:
     """What settings of the recommender are tried."""

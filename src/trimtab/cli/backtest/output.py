@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.backtest.html_report import ReportContents, to_html
-from trimtab.backtest.sweep import Point, cheapest, frontier
+from trimtab.backtest import html_report, sweep
+from trimtab.backtest.html_report import ReportContents
+from trimtab.backtest.sweep import Point
 from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows, to_json, to_markdown
 from trimtab.cli.output.columns import disarm
 from trimtab.cli.output.csv import format_csv
@@ -38,7 +39,7 @@ class SweepAnswer:
     def tell(self) -> str:
         """The answer in one sentence."""
         risk = f"{self.most_risk:g} OOM episodes of a workload in a month"
-        found = cheapest(self.points, self.most_risk)
+        found = sweep.cheapest(self.points, self.most_risk)
         if found is None:
             least = min(self.points, key=lambda each: each.risk)
             return f"None stays within {risk}; the safest is {least.setting} ({least.risk:.2f})."
@@ -63,7 +64,7 @@ def format_findings(findings: ReportContents, as_: Format, answer: SweepAnswer |
         case Format.MARKDOWN:
             return to_markdown(shown) + _sentence(answer)
         case Format.HTML:
-            return to_html(findings, answer.tell() if answer else "")
+            return html_report.to_html(findings, answer.tell() if answer else "")
         case _:
             assert_never(as_)
 
@@ -91,7 +92,7 @@ def _format_table(rows: Sequence[Row]) -> str:
 
 def _format_points(answer: SweepAnswer) -> str:
     """A line for each setting, the safest first."""
-    best = frontier(answer.points)
+    best = sweep.frontier(answer.points)
     table = Table(box=None)
     table.add_column("setting")
     for title in ("CPU slack %", "memory slack %", "spare core-h", "OOM a month", "best"):
@@ -110,10 +111,10 @@ def _format_points(answer: SweepAnswer) -> str:
 
 
 def _points_to_json(rows: Sequence[Row], answer: SweepAnswer) -> str:
-    found = cheapest(answer.points, answer.most_risk)
+    found = sweep.cheapest(answer.points, answer.most_risk)
     whole = {
         "points": [dict(pairs(row)) for row in rows],
-        "frontier": [str(point.setting) for point in frontier(answer.points)],
+        "frontier": [str(point.setting) for point in sweep.frontier(answer.points)],
         "max_oom_per_month": answer.most_risk,
         "cheapest": None if found is None else str(found.setting),
     }

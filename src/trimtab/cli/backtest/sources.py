@@ -13,24 +13,23 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO, cast
 
 from trimtab.api.kinds.pods import decode_pod
+from trimtab.api.wire import lists
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.lists import decode_list
 from trimtab.backtest.demand import Demand, DemandError, Flaws, gather
 from trimtab.backtest.recordings import parse_samples, read_past, recordings_of
 from trimtab.cli.backtest.flags import PastFlags
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.flags.common import ClusterFlags, LogFlags
 from trimtab.cli.flags.recommender import PrometheusFlags
-from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import connected
-from trimtab.cli.runtime.cluster_problems import explain_problem
-from trimtab.cli.runtime.history_source import PastOrder, order_prometheus
+from trimtab.cli.runtime import cluster_connection, cluster_problems, history_source, logs
+from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http import paths
 from trimtab.core.model.pods import Pod
-from trimtab.core.usage.history_samples import plan_shards
-from trimtab.simulation.load.traces import Recording, TraceError, open_lines, parse_recordings
+from trimtab.core.usage import history_samples
+from trimtab.simulation.load import traces
+from trimtab.simulation.load.traces import Recording, TraceError
 
 _REMEDY: Final = (
     "name Prometheus by --prometheus-address, from outside the cluster that of a kubectl"
@@ -89,7 +88,11 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: b
     logs.set_up(LogFlags(v=0))
     try:
         recordings, flaws = asyncio.run(
-            _read_namespaces(flags, order_prometheus(prometheus, os.environ), asks_sizes=asks_sizes)
+            _read_namespaces(
+                flags,
+                history_source.order_prometheus(prometheus, os.environ),
+                asks_sizes=asks_sizes,
+            )
         )
     except ClusterError as error:
         raise FailedError(f"{error}; {_REMEDY}") from error
@@ -101,7 +104,7 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: b
 
 
 def _open(path: Path) -> TextIO:
-    return StringIO(_read_parquet(path)) if path.suffix == ".parquet" else open_lines(path)
+    return StringIO(_read_parquet(path)) if path.suffix == ".parquet" else traces.open_lines(path)
 
 
 def _read_parquet(path: Path) -> str:
@@ -122,7 +125,7 @@ def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:
     head = lines.readline()
     lines.seek(0)
     if _VALUES in next(csv.reader([head]), []):
-        return parse_recordings(lines), Flaws()
+        return traces.parse_recordings(lines), Flaws()
     return parse_samples(lines)
 
 
@@ -136,7 +139,7 @@ async def _read_namespaces(
     async with order.source(clock, lambda _: None) as source:
         for namespace in flags.namespace:
             sys.stderr.write(f"reading {flags.days} days of {namespace}\n")
-            shards = plan_shards(
+            shards = history_samples.plan_shards(
                 namespace,
                 end=clock.now(),
                 length=timedelta(days=flags.days),
@@ -159,7 +162,7 @@ async def _find_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequenc
     except (ClusterError, FailedError) as error:
         problem = str(error)
         if isinstance(error, ClusterError):
-            problem = explain_problem(error, "the address in the kubeconfig")
+            problem = cluster_problems.explain_problem(error, "the address in the kubeconfig")
         if flags.selector:
             raise FailedError(problem) from error
         sys.stderr.write(f"note: what is requested today cannot be read: {problem}\n")
@@ -170,14 +173,15 @@ async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequenc
     """The pods that the selector picks now, by namespace."""
     cluster = ClusterFlags(kubeconfig=flags.kubeconfig)
     parameters = {"labelSelector": flags.selector} if flags.selector else {}
-    async with connected(cluster, clock, os.environ) as client:
+    async with cluster_connection.connected(cluster, clock, os.environ) as client:
         bodies = {
             namespace: await client.fetch(paths.pods(namespace), parameters)
             for namespace in flags.namespace
         }
     try:
         return {
-            namespace: decode_list(body, decode_pod).items for namespace, body in bodies.items()
+            namespace: lists.decode_list(body, decode_pod).items
+            for namespace, body in bodies.items()
         }
     except DecodeError as error:
         raise FailedError(f"the cluster's pods cannot be read: {error}") from error

@@ -12,20 +12,19 @@ from cyclopts import Parameter
 
 from trimtab import __version__
 from trimtab.api.crds.schema import JSON
-from trimtab.api.kinds.checkpoint_files import make_file
-from trimtab.api.kinds.checkpoints import decode_checkpoint
+from trimtab.api.kinds import checkpoint_files, checkpoints
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cli.checkpoint import text as words
 from trimtab.cli.checkpoint.text import Inspected
-from trimtab.cli.commands.read_cluster import ClusterSession, ViewFlags, say, visit
+from trimtab.cli.commands import read_cluster
+from trimtab.cli.commands.read_cluster import ClusterSession, ViewFlags
 from trimtab.cli.errors import FailedError
-from trimtab.cli.output.empty_results import require_namespace, tell_absence
-from trimtab.cli.output.files import write_out
+from trimtab.cli.output import empty_results, files
 from trimtab.cluster.http import paths
+from trimtab.cluster.live import diagnosis
 from trimtab.cluster.live.checkpoints import decode_document, list_checkpoints
-from trimtab.cluster.live.diagnosis import list_all
+from trimtab.core.histogram import checkpoint_summary
 from trimtab.core.histogram.checkpoint import CheckpointError
-from trimtab.core.histogram.checkpoint_summary import summarize
 from trimtab.core.model.autoscalers import AutoscalerName
 
 _VIEW: Final = ViewFlags()
@@ -60,7 +59,7 @@ def inspect(
         buckets: Show every bucket of the histograms below the table, too.
         view: Which cluster is looked at.
     """
-    found, namespace, now = visit(view, _inspect_all)
+    found, namespace, now = read_cluster.visit(view, _inspect_all)
     chosen = [one for one in found if not names or {one.name, one.autoscaler} & set(names)]
     missing = sorted(set(names) - {name for one in chosen for name in (one.name, one.autoscaler)})
     if chosen:
@@ -68,9 +67,9 @@ def inspect(
     if buckets and output is Format.TABLE:
         sys.stdout.write(words.to_buckets(chosen))
     for name in missing:
-        say(f"trimtab: there is no checkpoint of {name}")
+        read_cluster.say(f"trimtab: there is no checkpoint of {name}")
     if not found and not missing:
-        say(f"trimtab: {tell_absence('checkpoints', namespace)}")
+        read_cluster.say(f"trimtab: {empty_results.tell_absence('checkpoints', namespace)}")
     return int(bool(missing))
 
 
@@ -88,18 +87,20 @@ def export(
         file: Where to write it; to the standard output if not given.
         view: Which cluster is looked at.
     """
-    found, visited, now = visit(view, _fetch_all)
+    found, visited, now = read_cluster.visit(view, _fetch_all)
     chosen = [one for one in found if not names or _owner(one) in names]
     missing = sorted(set(names) - {_owner(one) for one in chosen})
     if missing:
         raise FailedError(f"there is no checkpoint of {', '.join(missing)}; nothing was written")
     if not chosen:
-        raise FailedError(tell_absence("checkpoints", visited.namespace))
-    document = make_file(chosen, server=visited.connection.server, at=now, version=__version__)
-    write_out(
+        raise FailedError(empty_results.tell_absence("checkpoints", visited.namespace))
+    document = checkpoint_files.make_file(
+        chosen, server=visited.connection.server, at=now, version=__version__
+    )
+    files.write_out(
         words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file
     )
-    say(f"trimtab: {words.count(len(chosen))} exported")
+    read_cluster.say(f"trimtab: {words.count(len(chosen))} exported")
     return 0
 
 
@@ -113,7 +114,7 @@ async def _fetch_all(
 async def _inspect_all(visited: ClusterSession) -> tuple[list[Inspected], str, datetime]:
     client, namespace = visited.client, visited.namespace
     documents = await _list(visited)
-    autoscalers = await list_all(client, paths.autoscalers(namespace), decode_document)
+    autoscalers = await diagnosis.list_all(client, paths.autoscalers(namespace), decode_document)
     names = {AutoscalerName(*_names(one)) for one in autoscalers}
     return [_inspect(one, names) for one in documents], namespace, visited.clock.now()
 
@@ -122,21 +123,21 @@ async def _list(visited: ClusterSession) -> list[dict[str, JSON]]:
     """All checkpoints; a FailedError if there is no such namespace."""
     found = await list_checkpoints(visited.client, visited.namespace)
     if not found:
-        await require_namespace(visited.client, visited.namespace)
+        await empty_results.require_namespace(visited.client, visited.namespace)
     return found
 
 
 def _inspect(document: dict[str, JSON], autoscalers: set[AutoscalerName]) -> Inspected:
     namespace, name = _names(document)
     try:
-        found = decode_checkpoint(msgspec.json.encode(document))
+        found = checkpoints.decode_checkpoint(msgspec.json.encode(document))
     except DecodeError as error:
         return Inspected(namespace, name, _owner(document), "", str(error))
     owner = AutoscalerName(namespace, found.autoscaler_name)
     is_orphaned = owner not in autoscalers
     place = (namespace, name, found.autoscaler_name, found.container_name)
     try:
-        return Inspected(*place, summarize(found.aggregate), is_orphaned)
+        return Inspected(*place, checkpoint_summary.summarize(found.aggregate), is_orphaned)
     except CheckpointError as error:
         return Inspected(*place, str(error), is_orphaned)
 

@@ -9,21 +9,17 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from trimtab.api.kinds.checkpoint_files import (
-    CheckpointFlaw,
-    Manifest,
-    list_documents,
-    namespace_of,
-    read_manifest,
-)
+from trimtab.api.kinds import checkpoint_files
+from trimtab.api.kinds.checkpoint_files import CheckpointFlaw, Manifest
 from trimtab.cli.checkpoint import text as words
-from trimtab.cli.commands.read_cluster import ClusterSession, ConnectionFlags, say, visit
+from trimtab.cli.commands import read_cluster
+from trimtab.cli.commands.read_cluster import ClusterSession, ConnectionFlags
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.output.files import InputFile, read_documents, refuse_flags
 from trimtab.cluster.errors import ClusterError, NotFoundError
 from trimtab.cluster.http import paths
 from trimtab.cluster.live import checkpoints as transfer
-from trimtab.cluster.live.diagnosis import fetch_installed, fetch_leases
+from trimtab.cluster.live import diagnosis
 from trimtab.core.diagnosis.components import LEASES, Component
 
 _WAY: Final = ConnectionFlags()
@@ -51,7 +47,7 @@ def import_files(
         raise UsageError("import needs at least one file, or - for the standard input")
     refuse_flags(files, _FLAGS)
     manifests = _read(files, _parse_map(namespace_map))
-    visit(
+    read_cluster.visit(
         way.everywhere(),
         lambda visited: _store(visited, manifests, overwrite=overwrite, is_trial=dry_run),
     )
@@ -74,9 +70,11 @@ def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]
         (f"{file}: {where}", document)
         for file in files
         for each in read_documents(file)
-        for where, document in list_documents(each)
+        for where, document in checkpoint_files.list_documents(each)
     ]
-    found = [read_manifest(where, document, namespaces) for where, document in documents]
+    found = [
+        checkpoint_files.read_manifest(where, document, namespaces) for where, document in documents
+    ]
     manifests = [one for one in found if isinstance(one, Manifest)]
     flaws = [str(one) for one in found if isinstance(one, CheckpointFlaw)]
     counts = Counter(one.place for one in manifests)
@@ -84,7 +82,9 @@ def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]
         f"{'/'.join(place)}: given {count} times" for place, count in counts.items() if count > 1
     ]
     # A misspelt name would let them go where they were before.
-    idle = namespaces.keys() - {namespace_of(document) for _, document in documents}
+    idle = namespaces.keys() - {
+        checkpoint_files.namespace_of(document) for _, document in documents
+    }
     flaws += [f"--namespace-map: nothing is in the namespace {name}" for name in sorted(idle)]
     _refuse(flaws)
     if not manifests:
@@ -97,7 +97,7 @@ def _refuse(flaws: Sequence[str]) -> None:
     if not flaws:
         return
     for flaw in flaws:
-        say(f"trimtab: {flaw}")
+        read_cluster.say(f"trimtab: {flaw}")
     number = f"{len(flaws)} flaw" + "s" * (len(flaws) != 1)
     raise FailedError(f"nothing was imported: {number}, told above")
 
@@ -113,7 +113,7 @@ async def _store(
     if not overwrite:
         _refuse([f"{'/'.join(place)}: it exists; --overwrite" for place in sorted(existing)])
     for text in (*await _find_orphans(visited, manifests), *await _find_recommenders(visited)):
-        say(f"trimtab: warning: {text}")
+        read_cluster.say(f"trimtab: warning: {text}")
     await transfer.write_all(client, manifests, existing, is_trial=is_trial)
 
 
@@ -140,14 +140,14 @@ async def _find_recommenders(visited: ClusterSession) -> list[str]:
         told += [
             f"the recommender {one.place} runs: {remedy}: "
             f"kubectl -n {one.namespace} scale deployment {one.name} --replicas=0"
-            for one in await fetch_installed(visited.client, "")
+            for one in await diagnosis.fetch_installed(visited.client, "")
             if one.component is Component.RECOMMENDER and one.ready
         ]
     with suppress(ClusterError):
         now = visited.clock.now()
         told += [
             f"a recommender holds the lease {one.place}: {remedy}"
-            for one in await fetch_leases(visited.client, "")
+            for one in await diagnosis.fetch_leases(visited.client, "")
             if one.name == LEASES[Component.RECOMMENDER]
             and one.holder
             and one.renewed_at is not None

@@ -9,10 +9,10 @@ from typing import Final
 import yaml
 
 from trimtab.api.crds.schema import JSON
-from trimtab.api.wire.times import format_time
-from trimtab.cli.output.columns import disarm, lay_out, screen_width
+from trimtab.api.wire import times
+from trimtab.cli.output import columns
 from trimtab.core.histogram.checkpoint_summary import HistogramSummary, Summary
-from trimtab.core.model.durations import brief
+from trimtab.core.model import durations
 from trimtab.core.model.resources import BOTH, Resource
 
 _MIB: Final = 1024**2
@@ -52,9 +52,11 @@ def to_table(found: Sequence[Inspected], now: datetime, *, shows_namespace: bool
     rows = [[*header, *(f"P{one * 100:g}" for one in _SHOWN)]]
     rows += [row for one in found for row in _rows(one, now)]
     names = range(3 - first)
-    lines = lay_out([row[first:] for row in rows], names=names, width=screen_width())
+    lines = columns.lay_out(
+        [row[first:] for row in rows], names=names, width=columns.screen_width()
+    )
     flaws = [
-        disarm(f"{one.namespace}/{one.name}: {one.content}")
+        columns.disarm(f"{one.namespace}/{one.name}: {one.content}")
         for one in found
         if isinstance(one.content, str)
     ]
@@ -86,17 +88,17 @@ def show(resource: Resource, amount: float) -> str:
 
 
 def _age(moment: datetime | None, now: datetime) -> str:
-    return "-" if moment is None else brief(now - moment)
+    return "-" if moment is None else durations.brief(now - moment)
 
 
 def _length(content: Summary) -> str:
     first, last = content.first_sample, content.last_sample
-    return "-" if first is None or last is None else brief(last - first)
+    return "-" if first is None or last is None else durations.brief(last - first)
 
 
 def to_buckets(found: Sequence[Inspected]) -> str:
     """The buckets of each checkpoint, with a bar for the weight of each."""
-    return "\n".join(disarm(line) for one in found for line in _bucket_lines(one)) + "\n"
+    return "\n".join(columns.disarm(line) for one in found for line in _bucket_lines(one)) + "\n"
 
 
 def _bucket_lines(one: Inspected) -> Iterator[str]:
@@ -154,7 +156,7 @@ def _histogram(one: HistogramSummary) -> dict[str, JSON]:
 
 
 def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
+    return None if moment is None else times.format_time(moment)
 
 
 def count(number: int) -> str:

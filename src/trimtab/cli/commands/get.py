@@ -10,11 +10,11 @@ import yaml
 from cyclopts import Parameter
 
 from trimtab.cli.commands.read_cluster import ViewFlags, look, say
+from trimtab.cli.output import columns, empty_results
 from trimtab.cli.output.amounts import TITLES, show_amount, write_quantities
-from trimtab.cli.output.columns import lay_out, screen_width
 from trimtab.cli.output.csv import format_csv
-from trimtab.cli.output.empty_results import tell_absence, tell_unreadable
-from trimtab.core.explain.overview import ContainerView, survey
+from trimtab.core.explain import overview
+from trimtab.core.explain.overview import ContainerView
 from trimtab.core.model.resources import BOTH, Resource
 
 _VIEW: Final = ViewFlags()
@@ -42,20 +42,20 @@ def get(
         view: Which cluster is looked at.
     """
     seen = look(view)
-    views = survey(seen.snapshot)
+    views = overview.survey(seen.snapshot)
     chosen = [each for each in views if not names or each.autoscaler.name in names]
     hidden = [each for each in seen.unreadable_autoscalers if not names or each.name in names]
     known = {each.autoscaler.name for each in chosen} | {each.name for each in hidden}
     missing = sorted(set(names) - known)
     _write(chosen, output, view)
     for one in hidden:
-        say(f"trimtab: {tell_unreadable('autoscaler', one)}")
+        say(f"trimtab: {empty_results.tell_unreadable('autoscaler', one)}")
     for one in seen.unreadable_pods:
-        say(f"trimtab: {tell_unreadable('pod', one)}")
+        say(f"trimtab: {empty_results.tell_unreadable('pod', one)}")
     for name in missing:
         say(f"trimtab: there is no autoscaler {name}")
     if not (views or hidden or missing):
-        say(f"trimtab: {tell_absence('autoscalers', seen.namespace)}")
+        say(f"trimtab: {empty_results.tell_absence('autoscalers', seen.namespace)}")
     return int(bool(missing or hidden))
 
 
@@ -86,7 +86,7 @@ def _format_table(views: Sequence[ContainerView], *, shows_namespace: bool) -> s
             rows.append([*lead, TITLES[resource], *_cells(each, resource)])
             lead = [""] * len(lead)
     # What is cut off on a screen is whole in a file.
-    lines = lay_out(rows, names=range(header.index("")), width=screen_width())
+    lines = columns.lay_out(rows, names=range(header.index("")), width=columns.screen_width())
     return "\n".join(lines) + "\n"
 
 

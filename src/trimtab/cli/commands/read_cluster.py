@@ -15,13 +15,10 @@ from cyclopts import Parameter
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Unreadable
 from trimtab.cli.errors import FailedError
+from trimtab.cli.flags import types
 from trimtab.cli.flags.common import LogFlags
-from trimtab.cli.flags.types import flag_group
-from trimtab.cli.output.columns import disarm
-from trimtab.cli.output.empty_results import require_namespace
-from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import choose_connection
-from trimtab.cli.runtime.cluster_problems import explain_problem
+from trimtab.cli.output import columns, empty_results
+from trimtab.cli.runtime import cluster_connection, cluster_problems, logs
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
@@ -39,7 +36,7 @@ _SILENCE_SECONDS: Final = 5
 _POLL: Final = timedelta(milliseconds=50)
 
 
-@flag_group("Cluster", order=9)
+@types.flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
 class ViewFlags:
     """Which cluster is looked at, and where in it."""
@@ -72,7 +69,9 @@ def look(flags: ViewFlags) -> View:
     """
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = choose_connection(flags.kubeconfig, clock, os.environ, flags.context)
+    connection = cluster_connection.choose_connection(
+        flags.kubeconfig, clock, os.environ, flags.context
+    )
     return asyncio.run(_look(flags, connection, clock))
 
 
@@ -83,7 +82,7 @@ async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> V
         observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         observation = await observer.observe(clock.now(), admission_alive=True)
         if not any(True for _ in cluster.autoscalers):
-            await require_namespace(client, namespace)
+            await empty_results.require_namespace(client, namespace)
         return View(
             observation.snapshot,
             namespace,
@@ -105,7 +104,7 @@ async def joined(connection: Connection, clock: RealClock) -> AsyncIterator[Clie
         async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
             yield client
     except (ClusterError, DecodeError) as error:
-        raise FailedError(explain_problem(error, connection.server)) from error
+        raise FailedError(cluster_problems.explain_problem(error, connection.server)) from error
 
 
 @asynccontextmanager
@@ -161,9 +160,9 @@ async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) 
         seeing.cancel()
         failing.cancel()
     if failing in done:
-        raise FailedError(explain_problem(failing.result(), connection.server))
+        raise FailedError(cluster_problems.explain_problem(failing.result(), connection.server))
     if seeing not in done:
-        raise FailedError(explain_problem(TimeoutError(), connection.server))
+        raise FailedError(cluster_problems.explain_problem(TimeoutError(), connection.server))
 
 
 async def _first_of(
@@ -185,13 +184,13 @@ async def _find_problem(cluster: LiveCluster, clock: RealClock) -> Exception:
 
 def say(text: str) -> None:
     """Tell somebody who reads the screen and not the output."""
-    sys.stderr.write(f"{disarm(text)}\n")
+    sys.stderr.write(f"{columns.disarm(text)}\n")
 
 
 _T = TypeVar("_T")
 
 
-@flag_group("Cluster", order=9)
+@types.flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
     """Which cluster is visited, wherever in it."""
@@ -221,7 +220,9 @@ def visit(flags: ViewFlags, ask: Callable[[ClusterSession], Awaitable[_T]]) -> _
     """What is answered there; a FailedError if the cluster does not do what is asked."""
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = choose_connection(flags.kubeconfig, clock, os.environ, flags.context)
+    connection = cluster_connection.choose_connection(
+        flags.kubeconfig, clock, os.environ, flags.context
+    )
 
     async def run() -> _T:
         async with joined(connection, clock) as client:

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from trimtab.admission.webhook.certificates import make_authority, make_certificate
+from trimtab.admission.webhook import certificates
 
 _LIFE: Final = timedelta(days=3650)
 """Longer than any process runs."""
@@ -17,9 +17,9 @@ _LIFE: Final = timedelta(days=3650)
 def main() -> int:
     """Write both as PEM, with an empty line between them."""
     now = datetime.now(UTC)
-    authority, signing_key = make_authority(now, _LIFE)
+    authority, signing_key = certificates.make_authority(now, _LIFE)
     hosts = frozenset({socket.gethostname() or "localhost", "localhost"})
-    made = make_certificate(authority, signing_key, hosts, now, _LIFE)
+    made = certificates.make_certificate(authority, signing_key, hosts, now, _LIFE)
     sys.stdout.write(f"{made.certificate.strip()}\n\n{made.key.strip()}\n")
     return 0
 

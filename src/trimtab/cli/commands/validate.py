@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from trimtab.api.validation.manifests import KIND, ManifestVerdict, foreign_kinds, judge
+from trimtab.api.validation import manifests
+from trimtab.api.validation.manifests import KIND, ManifestVerdict
 from trimtab.api.wire import field_errors
-from trimtab.api.wire.field_errors import quote
 from trimtab.cli.errors import UsageError
 from trimtab.cli.output.files import (
     InputFile,
@@ -42,7 +42,7 @@ def validate_files(
     sys.stderr.writelines(f"trimtab: {note}\n" for note in notes)
     read = [(show_name(name), read_documents(name)) for name in files]
     found = [(name, manifest) for name, held in read for manifest in list_autoscalers(held)]
-    judgements = judge(
+    judgements = manifests.judge(
         [manifest for _, manifest in found],
         gates=switched,
         allow_overlapping=allow_overlapping_autoscalers,
@@ -53,7 +53,7 @@ def validate_files(
         f"{name}: error: {field_errors.not_supported('kind', kind, [KIND])}\n"
         for name, held in read
         for document in held
-        for kind in foreign_kinds(document)
+        for kind in manifests.foreign_kinds(document)
     ]
     if not found and not strangers:
         strangers = [f"{name}: error: there is no {KIND} in it\n" for name, _ in read]
@@ -70,7 +70,7 @@ def _parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:
 
 
 def _lines(file: str, judgement: ManifestVerdict) -> Iterator[str]:
-    who = f"{file}: VerticalPodAutoscaler {quote(judgement.name)}"
+    who = f"{file}: VerticalPodAutoscaler {field_errors.quote(judgement.name)}"
     yield from (f"{who}: error: {error}\n" for error in judgement.errors)
     yield from (f"{who}: warning: {warning}\n" for warning in judgement.warnings)
 

@@ -30,6 +30,7 @@ from trimtab.admission.server.handler import Answering
 from trimtab.admission.server.server import ServerLimits, WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.webhook.upkeep import UpkeepSettings
+from trimtab.cli import errors
 from trimtab.cli.components.admission_webhook import (
     WebhookPlace,
     WebhookSurroundings,
@@ -38,19 +39,25 @@ from trimtab.cli.components.admission_webhook import (
     surround,
     to_upkeep_settings,
 )
-from trimtab.cli.errors import UsageError, quote
-from trimtab.cli.flags import start
-from trimtab.cli.flags.admission import AdmissionFlags, RegistrationFlags, TlsFlags, to_settings
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags import admission, start
+from trimtab.cli.flags.admission import AdmissionFlags, RegistrationFlags, TlsFlags
 from trimtab.cli.flags.common import CommonFlags, LeaderlessFlags
 from trimtab.cli.flags.types import Unused
-from trimtab.cli.runtime import component, logs, process, workers
+from trimtab.cli.runtime import (
+    cluster_connection,
+    component,
+    health,
+    logs,
+    process,
+    tracing,
+    workers,
+)
 from trimtab.cli.runtime import workers as listening
-from trimtab.cli.runtime.cluster_connection import connected
-from trimtab.cli.runtime.health import Heartbeat, ReadWatchdog, wait_for_flaws
+from trimtab.cli.runtime.health import Heartbeat, ReadWatchdog
 from trimtab.cli.runtime.process import GRACE, Runnable
-from trimtab.cli.runtime.tracing import traced
 from trimtab.cli.runtime.workers import WorkerProcesses
-from trimtab.cluster.auth.credentials import tell_flaw
+from trimtab.cluster.auth import credentials
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import tell
 from trimtab.cluster.http.client import Client
@@ -113,7 +120,7 @@ class AdmissionOrder:
 
 def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> AdmissionOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
-    make = partial(to_settings, common.cluster, flags, os.environ)
+    make = partial(admission.to_settings, common.cluster, flags, os.environ)
     order = component.check(unused, common, flags, make)
     context = _make_context(flags.tls)
     _require_clients(context, flags.care.webhook_client_ca_file)
@@ -164,13 +171,13 @@ def _require_clients(context: ssl.SSLContext, authority: str) -> None:
     try:
         tls.require_clients(context, Path(authority))
     except OSError as error:
-        problem = tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
+        problem = credentials.tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
         raise UsageError(f"--webhook-client-ca-file: {authority}: {problem}") from error
 
 
 def _check_address(given: RegistrationFlags) -> None:
     if given.register_by_url and not given.webhook_address.startswith("https://"):
-        address = quote(given.webhook_address)
+        address = errors.quote(given.webhook_address)
         raise UsageError(f"--webhook-address: {address} does not begin with https://")
 
 
@@ -332,8 +339,10 @@ async def _work(
         stop.set()
 
     async with (
-        traced(_NAME, os.environ) as tracer,
-        connected(order.order.common.cluster, clock, os.environ, tracer=tracer) as client,
+        tracing.traced(_NAME, os.environ) as tracer,
+        cluster_connection.connected(
+            order.order.common.cluster, clock, os.environ, tracer=tracer
+        ) as client,
     ):
         scope = _scope(order.order.settings)
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
@@ -342,7 +351,7 @@ async def _work(
         watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, timeout)
 
         async def end_when_blind() -> None:
-            flaws = await wait_for_flaws(watchdog.flaws, clock)
+            flaws = await health.wait_for_flaws(watchdog.flaws, clock)
             _logger.error("a worker ends: it cannot read the cluster", flaws=flaws)
             stop.set()
 

@@ -9,17 +9,19 @@ from typing import Final
 
 import structlog
 
+from trimtab.admission import review
 from trimtab.admission.metrics import SELF_TEST_PASSED, SELF_TESTS
-from trimtab.admission.review import Probe, no_probe
+from trimtab.admission.review import Probe
 from trimtab.admission.server.tls import CertificateFiles, list_unknown_ciphers
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.webhook import self_test
 from trimtab.admission.webhook.keys import FileKeys, Keys, SecretKeys
-from trimtab.admission.webhook.self_test import Result, SelfTest, make_probe
+from trimtab.admission.webhook.self_test import Result, SelfTest
 from trimtab.admission.webhook.status_lease import StatusLease
 from trimtab.admission.webhook.upkeep import UpkeepSettings, WebhookUpkeep
+from trimtab.cli.flags import types
 from trimtab.cli.flags.admission import AdmissionFlags, RegistrationFlags, TlsFlags
 from trimtab.cli.flags.common import ClusterFlags
-from trimtab.cli.flags.types import split_names
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster
@@ -73,7 +75,7 @@ def to_upkeep_settings(
         failure_policy=policy,
         timeout_seconds=given.webhook_timeout_seconds,
         labels=parse_labels(given.webhook_labels),
-        ignored_namespaces=split_names(cluster.ignored_vpa_object_namespaces),
+        ignored_namespaces=types.split_names(cluster.ignored_vpa_object_namespaces),
         selected_namespace=cluster.vpa_object_namespace,
         injected_from=flags.care.webhook_inject_ca_from,
         test_namespace=place.namespace if flags.care.self_test else "",
@@ -106,7 +108,7 @@ def surround(
     )
     return WebhookSurroundings(
         WebhookUpkeep(host, _find_keys(flags, place, host), upkeep, clock=clock),
-        make_probe(place.namespace) if has_test else no_probe,
+        self_test.make_probe(place.namespace) if has_test else review.no_probe,
         lease,
         lambda: [error for act, error in host.problems().items() if act != "try pod"],
     )

@@ -9,12 +9,13 @@ from typing import Final, TypeAlias
 from prometheus_client import REGISTRY
 
 from trimtab.api.explain.recommendation import NumbersFrom, Origin
+from trimtab.cli.flags import recommender
 from trimtab.cli.flags.common import CommonFlags
-from trimtab.cli.flags.recommender import RecommenderFlags, to_settings
+from trimtab.cli.flags.recommender import RecommenderFlags
 from trimtab.cli.flags.types import Unused
-from trimtab.cli.runtime import component
+from trimtab.cli.runtime import component, history_source
 from trimtab.cli.runtime.health import Heartbeat
-from trimtab.cli.runtime.history_source import PROMETHEUS, PastOrder, order_history
+from trimtab.cli.runtime.history_source import PROMETHEUS, PastOrder
 from trimtab.cli.runtime.process import SAVING, Runnable
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
@@ -25,11 +26,10 @@ from trimtab.cluster.usage.metrics_api import MetricsApi
 from trimtab.cluster.usage.prometheus_client import Exchange
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.resources import Resource
-from trimtab.recommender import logs
+from trimtab.recommender import logs, pages
 from trimtab.recommender.controller import Recommender
 from trimtab.recommender.load_usage import ExternalUsage
 from trimtab.recommender.metrics import RecommenderMeter, note_query
-from trimtab.recommender.pages import show_page
 from trimtab.recommender.reports import TickResult
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.status_metrics import RecommendationExporter
@@ -53,12 +53,14 @@ def recommend(
 
 def check(unused: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -> RecommenderOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
-    return component.check(unused, common, flags, partial(to_settings, common.cluster, flags))
+    return component.check(
+        unused, common, flags, partial(recommender.to_settings, common.cluster, flags)
+    )
 
 
 def make_part(order: RecommenderOrder) -> component.ComponentSpec:
     """The recommender that is asked for, before there is a cluster."""
-    past = order_history(order.flags, os.environ)
+    past = history_source.order_history(order.flags, os.environ)
     scope = Scope(
         order.settings.namespace,
         pending_pods=False,
@@ -164,7 +166,7 @@ class _Process:
 
     def explain(self, query: Mapping[str, str]) -> bytes:
         origin = Origin(NumbersFrom.RECOMMENDER, self._now(), remarks=self._sources)
-        return show_page(self._recommender.knowledge, self._settings, query, origin)
+        return pages.show_page(self._recommender.knowledge, self._settings, query, origin)
 
     def list_problems(self) -> Iterable[Exception]:
         turnout = self._recommender.last_turnout

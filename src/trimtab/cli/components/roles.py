@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
+from trimtab.cli.flags import roles
 from trimtab.cli.flags.common import CommonFlags
-from trimtab.cli.flags.roles import RolesFlags, to_settings
+from trimtab.cli.flags.roles import RolesFlags
 from trimtab.cli.flags.types import Unused
 from trimtab.cli.runtime import component
 from trimtab.cli.runtime.health import Heartbeat
@@ -15,10 +16,9 @@ from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.ports import Tracer
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.roles import metrics
+from trimtab.roles import metrics, pages
 from trimtab.roles.controller import RoleKeeper
 from trimtab.roles.logs import RoleLogger
-from trimtab.roles.pages import show_roles
 from trimtab.roles.reports import Broken, News
 from trimtab.roles.settings import RolesSettings
 
@@ -47,7 +47,7 @@ def check(unused: Sequence[str], flags: RolesFlags, common: CommonFlags) -> Role
     """What the flags ask for; a UsageError if that makes no sense."""
 
     def make(_: FeatureGates) -> RolesSettings:
-        return to_settings(common.cluster, flags)
+        return roles.to_settings(common.cluster, flags)
 
     return component.check(unused, common, flags, make)
 
@@ -94,7 +94,7 @@ class _Process:
         """Labels stay as they are: whoever comes next puts right what has changed meanwhile."""
 
     def show(self, _: Mapping[str, str]) -> bytes:
-        return show_roles(self._keeper.plans, is_paused=self._settings.paused)
+        return pages.show_roles(self._keeper.plans, is_paused=self._settings.paused)
 
     def _tell(self, news: News) -> None:
         if not isinstance(news, Broken):

@@ -19,8 +19,7 @@ from trimtab.cli.errors import FailedError, NoClusterError
 from trimtab.cli.flags import run, start
 from trimtab.cli.flags.common import CommonFlags
 from trimtab.cli.flags.run import RunFlags, SharedFlags
-from trimtab.cli.runtime import component, logs, process
-from trimtab.cli.runtime.http_server import parse_address
+from trimtab.cli.runtime import component, http_server, logs, process
 from trimtab.cli.runtime.workers import WorkerProcesses
 
 _COMMON: Final = SharedFlags()
@@ -45,7 +44,7 @@ def run_all(
     """Run until told to end."""
     together = flags.together
     address = choose_address(together.address, os.environ)
-    parse_address(address)
+    http_server.parse_address(address)
     orders = _check(run.share(flags), common, os.environ)
     warnings = [*orders.list_warnings(), *component.check_variables(common, flags)]
     with ExitStack() as open_doors, bound_contextvars(component=_NAME):

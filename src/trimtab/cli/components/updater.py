@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
+from trimtab.cli.flags import updater
 from trimtab.cli.flags.common import CommonFlags
 from trimtab.cli.flags.types import Unused
-from trimtab.cli.flags.updater import UpdaterFlags, to_settings
+from trimtab.cli.flags.updater import UpdaterFlags
 from trimtab.cli.runtime import component
 from trimtab.cli.runtime.health import Heartbeat
 from trimtab.cli.runtime.process import Runnable
@@ -16,11 +17,11 @@ from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.ports import Tracer
 from trimtab.core.model.hpa import HpaConflict
+from trimtab.updater import logs, pages
 from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
-from trimtab.updater.logs import log_report
 from trimtab.updater.metrics import UpdaterMeter
-from trimtab.updater.pages import show_page, show_plan
+from trimtab.updater.pages import show_plan
 from trimtab.updater.reports import News, PlanMade, ViewNotReady
 from trimtab.updater.settings import UpdaterSettings
 
@@ -43,7 +44,7 @@ def update(
 
 def check(unused: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> UpdaterOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
-    make = partial(to_settings, common.cluster, flags, os.environ)
+    make = partial(updater.to_settings, common.cluster, flags, os.environ)
     return component.check(unused, common, flags, make)
 
 
@@ -100,7 +101,7 @@ class _Process:
 
     def explain(self, query: Mapping[str, str]) -> bytes:
         waiting = self.updater.report.waiting
-        return show_page(self.updater.last_look, self._settings.plan, waiting, query)
+        return pages.show_page(self.updater.last_look, self._settings.plan, waiting, query)
 
     def _may_act(self) -> bool:
         return self.elector is None or self.elector.leads()
@@ -109,7 +110,7 @@ class _Process:
         if isinstance(news, ViewNotReady) or (isinstance(news, PlanMade) and news.is_all):
             self.heartbeat.beat()
         changed = self._decisions.hear(news)
-        log_report(news, changed)
+        logs.log_report(news, changed)
         self._meter.note(news, changed, self._decisions.held)
 
 

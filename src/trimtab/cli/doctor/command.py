@@ -16,24 +16,25 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from trimtab.cli.commands.read_cluster import say
+from trimtab.cli import errors
+from trimtab.cli.commands import read_cluster
 from trimtab.cli.doctor.facts import DoctorOptions, Examination
-from trimtab.cli.errors import UsageError, quote
+from trimtab.cli.errors import UsageError
+from trimtab.cli.flags import types
 from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.flags.recommender import PrometheusFlags
-from trimtab.cli.flags.types import Span, Text, flag_group, format_span
-from trimtab.cli.output.columns import disarm
-from trimtab.cli.output.empty_results import require_namespace
-from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import choose_connection, greet
-from trimtab.cli.runtime.history_source import PastOrder, order_prometheus
+from trimtab.cli.flags.types import Span, Text
+from trimtab.cli.output import columns, empty_results
+from trimtab.cli.runtime import cluster_connection, history_source, logs
+from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client, ClientSettings
 from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.http.retries import RetrySettings
+from trimtab.core.diagnosis import registry
 from trimtab.core.diagnosis.findings import Diagnosis, Finding, Severity
-from trimtab.core.diagnosis.registry import CHECKS, ClusterFacts, DoctorCheck, diagnose
+from trimtab.core.diagnosis.registry import CHECKS, ClusterFacts, DoctorCheck
 
 _MARGIN: Final = max(len(severity) for severity in Severity) + 2
 _REMEDY: Final = "-> "
@@ -42,7 +43,7 @@ _REMEDY: Final = "-> "
 def to_table(diagnoses: Sequence[Diagnosis], width: int) -> str:
     """One paragraph per finding, no line longer than the width if words allow it."""
     names = max((len(one.check) for one in diagnoses), default=0) + 2
-    lines = [disarm(line) for one in diagnoses for line in _lines(one, names, width)]
+    lines = [columns.disarm(line) for one in diagnoses for line in _lines(one, names, width)]
     return "\n".join([*lines, _summary(diagnoses)]) + "\n"
 
 
@@ -136,7 +137,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-@flag_group("Cluster", order=3)
+@types.flag_group("Cluster", order=3)
 @dataclass(frozen=True, slots=True)
 class WhereFlags:
     """Which cluster is looked at, and where in it."""
@@ -158,7 +159,7 @@ class WhereFlags:
     registered: that of a kubectl port-forward, say."""
 
 
-@flag_group("History from Prometheus", order=4)
+@types.flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags(PrometheusFlags):
     """Where past usage is found, if that is to be looked at."""
@@ -204,7 +205,7 @@ def doctor(
     if check or not is_blind(diagnoses):
         return code
     sys.stdout.flush()
-    say(f"trimtab: {_BLIND}")
+    read_cluster.say(f"trimtab: {_BLIND}")
     return code or _FAILED
 
 
@@ -228,7 +229,7 @@ def _choose(names: Sequence[str]) -> list[DoctorCheck]:
     for name in names:
         if name not in known:
             raise UsageError(
-                f"--check: there is no check {quote(name)}; --list-checks names all of them"
+                f"--check: there is no check {errors.quote(name)}; --list-checks names all of them"
             )
     return [check for check in CHECKS if not names or check.name in names]
 
@@ -240,7 +241,7 @@ def _width() -> int:
 
 def _examine(checks: Sequence[DoctorCheck], where: WhereFlags, past: PastFlags) -> list[Diagnosis]:
     if where.timeout <= timedelta(0):
-        raise UsageError(f"--timeout: {format_span(where.timeout)} is not above zero")
+        raise UsageError(f"--timeout: {types.format_span(where.timeout)} is not above zero")
     logs.set_up(LogFlags(v=0))
     order = DoctorOptions(
         topics=frozenset().union(*(check.topics for check in checks)),
@@ -251,8 +252,10 @@ def _examine(checks: Sequence[DoctorCheck], where: WhereFlags, past: PastFlags) 
         patience=where.timeout,
     )
     clock = RealClock()
-    connection = choose_connection(where.kubeconfig, clock, os.environ, where.context)
-    return diagnose(checks, asyncio.run(_fetch(order, connection, clock)))
+    connection = cluster_connection.choose_connection(
+        where.kubeconfig, clock, os.environ, where.context
+    )
+    return registry.diagnose(checks, asyncio.run(_fetch(order, connection, clock)))
 
 
 def _check_address(text: str) -> str:
@@ -263,7 +266,7 @@ def _check_address(text: str) -> str:
 
 
 def _order_past(flags: PastFlags) -> PastOrder | None:
-    return order_prometheus(flags, os.environ) if flags.prometheus_address else None
+    return history_source.order_prometheus(flags, os.environ) if flags.prometheus_address else None
 
 
 async def _fetch(order: DoctorOptions, connection: Connection, clock: RealClock) -> ClusterFacts:
@@ -276,6 +279,8 @@ async def _fetch(order: DoctorOptions, connection: Connection, clock: RealClock)
     async with Client(
         connection, clock=clock, random=SystemRandom(), budget=budget, settings=settings
     ) as client:
-        await greet(client, connection.server)
-        await require_namespace(client, order.namespace)
-        return await Examination(client, order, clock).run(lambda text: say(f"trimtab: {text}"))
+        await cluster_connection.greet(client, connection.server)
+        await empty_results.require_namespace(client, order.namespace)
+        return await Examination(client, order, clock).run(
+            lambda text: read_cluster.say(f"trimtab: {text}")
+        )

@@ -11,7 +11,8 @@ from typing import Final, cast
 
 from trimtab.admission.webhook.self_test import SelfTest, SelfTestOutcome
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
-from trimtab.cli.commands.read_cluster import ClusterView, looking
+from trimtab.cli.commands import read_cluster
+from trimtab.cli.commands.read_cluster import ClusterView
 from trimtab.cli.doctor.permissions import ask_component_rights, ask_own_rights
 from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.address import parse_address
@@ -20,7 +21,6 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live import diagnosis
 from trimtab.cluster.live.cluster import LiveCluster, Scope
-from trimtab.cluster.live.diagnosis import explain_failure
 from trimtab.cluster.live.webhook_host import LiveWebhookHost
 from trimtab.core.diagnosis.api_server import Rights
 from trimtab.core.diagnosis.autoscalers import AutoscalerFacts, Hidden, Sighted, gather
@@ -35,9 +35,9 @@ from trimtab.core.diagnosis.webhook import (
     WebhookFacts,
     list_trial_namespaces,
 )
+from trimtab.core.model import workloads
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.workloads import owners_above
 from trimtab.core.webhook.registration import MAIN, Address, Registration, ServiceAddress
 from trimtab.updater.pod_owners import OwnerKey, owner_key, resolve_owners
 
@@ -54,7 +54,7 @@ def lacks(sight: ClusterView, resources: Collection[str]) -> Unseen | None:
         resource = path.rpartition("/")[2]
         if resource in resources:
             problem = error or TimeoutError("no answer in time")
-            return explain_failure(problem, resource)
+            return diagnosis.explain_failure(problem, resource)
     return None
 
 
@@ -84,7 +84,7 @@ def _find_owned(cluster: LiveCluster) -> Mapping[WorkloadName, frozenset[Workloa
     """By owner all workloads below it."""
     found: defaultdict[WorkloadName, set[WorkloadName]] = defaultdict(set)
     for workload in cluster.workloads():
-        for owner in owners_above(workload.name, cluster.owners.known):
+        for owner in workloads.owners_above(workload.name, cluster.owners.known):
             found[owner].add(workload.name)
     return {owner: frozenset(names) for owner, names in found.items()}
 
@@ -210,7 +210,7 @@ class Examination:
     async def _see(self) -> dict[str, object]:
         order, now = self._order, self._clock.now()
         scope = Scope(order.namespace, checkpoints=False, quotas=True)
-        async with looking(self._client, scope, self._clock, order.patience) as sight:
+        async with read_cluster.looking(self._client, scope, self._clock, order.patience) as sight:
             return {
                 Topic.AUTOSCALERS: await self._attempt(
                     Topic.AUTOSCALERS, see_autoscalers(sight, now)

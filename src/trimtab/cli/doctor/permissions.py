@@ -7,9 +7,10 @@ from typing import Final, TypeAlias, cast
 
 import yaml
 
-from trimtab.api.kinds.access_reviews import Question, list_questions
+from trimtab.api.kinds import access_reviews
+from trimtab.api.kinds.access_reviews import Question
 from trimtab.cluster.http.client import Client
-from trimtab.cluster.live.diagnosis import attempt, fetch_missing
+from trimtab.cluster.live import diagnosis
 from trimtab.core.diagnosis.api_server import Rights
 from trimtab.core.diagnosis.components import Component, Installed
 from trimtab.core.diagnosis.findings import Unseen
@@ -53,10 +54,12 @@ def read_rules(name: str) -> _Rules:
 async def ask_own_rights(client: Client, namespace: str, patience: timedelta) -> Rights:
     """What whoever asks lacks for a look at everything."""
     questions = [
-        *list_questions((*_READS, *read_rules("people-view")), namespace),
-        *list_questions(read_rules("people-doctor")),
+        *access_reviews.list_questions((*_READS, *read_rules("people-view")), namespace),
+        *access_reviews.list_questions(read_rules("people-doctor")),
     ]
-    missing = await attempt(fetch_missing(client, questions), "your own rights", patience)
+    missing = await diagnosis.attempt(
+        diagnosis.fetch_missing(client, questions), "your own rights", patience
+    )
     return Rights("you", "a look at everything", missing, is_optional=True)
 
 
@@ -74,8 +77,8 @@ async def ask_component_rights(
     for one in ours:
         account = (one.namespace, one.account)
         for file, questions in _questions(one):
-            fetch = fetch_missing(client, questions, account)
-            missing = await attempt(fetch, f"rights of {'/'.join(account)}", patience)
+            fetch = diagnosis.fetch_missing(client, questions, account)
+            missing = await diagnosis.attempt(fetch, f"rights of {'/'.join(account)}", patience)
             purpose = f"the work of the {one.component} ({file})"
             found.append(Rights("/".join(account), purpose, missing, file in _GOOD_TO_HAVE))
     return found
@@ -84,19 +87,28 @@ async def ask_component_rights(
 def _questions(one: Installed) -> Iterator[tuple[str, Sequence[Question]]]:
     """What a component has to be allowed, by the file of the chart that says so."""
     name = one.component.value
-    yield name, list(list_questions(read_rules(name), one.watched))
-    yield f"{name}-own", list(list_questions(read_rules(f"{name}-own"), one.namespace))
+    yield name, list(access_reviews.list_questions(read_rules(name), one.watched))
+    yield (
+        f"{name}-own",
+        list(access_reviews.list_questions(read_rules(f"{name}-own"), one.namespace)),
+    )
     # An installation for one namespace has no rights to what is in none.
     if one.component is not Component.ROLES and not one.watched:
-        yield f"{name}-cluster", list(list_questions(read_rules(f"{name}-cluster")))
+        yield f"{name}-cluster", list(access_reviews.list_questions(read_rules(f"{name}-cluster")))
     if one.component is Component.UPDATER and one.watched:
         yield (
             f"{name}-namespace",
-            list(list_questions(read_rules(f"{name}-namespace"), one.watched)),
+            list(access_reviews.list_questions(read_rules(f"{name}-namespace"), one.watched)),
         )
     if one.is_secure:
-        yield "pages", list(list_questions(read_rules("pages")))
+        yield "pages", list(access_reviews.list_questions(read_rules("pages")))
     if one.component is Component.ADMISSION:
-        yield f"{name}-keys", list(list_questions(read_rules(f"{name}-keys"), one.namespace))
+        yield (
+            f"{name}-keys",
+            list(access_reviews.list_questions(read_rules(f"{name}-keys"), one.namespace)),
+        )
     if one.component is Component.ADMISSION and not one.watched:
-        yield f"{name}-registration", list(list_questions(read_rules(f"{name}-registration")))
+        yield (
+            f"{name}-registration",
+            list(access_reviews.list_questions(read_rules(f"{name}-registration"))),
+        )

@@ -14,15 +14,12 @@ import msgspec
 import yaml
 from cyclopts import Parameter
 
-from trimtab.api.explain.document import (
-    Explanation,
-    container_names,
-    only_container,
-    show_autoscaler,
-)
-from trimtab.api.wire.codec import encode
+from trimtab.api.explain import document
+from trimtab.api.explain.document import Explanation
+from trimtab.api.wire import codec
 from trimtab.api.wire.lists import Unreadable
-from trimtab.cli.commands.read_cluster import ViewFlags, joined, looking, namespace_of
+from trimtab.cli.commands import read_cluster
+from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.explain import offline as explain_sight
 from trimtab.cli.explain.offline import ObservedCluster
@@ -35,15 +32,15 @@ from trimtab.cli.explain.remote import (
     check_addresses,
 )
 from trimtab.cli.explain.text import write_text
+from trimtab.cli.flags import types
 from trimtab.cli.flags.common import LogFlags
-from trimtab.cli.flags.types import Text, flag_group
-from trimtab.cli.output.empty_results import require_namespace, tell_unreadable
-from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import choose_connection
+from trimtab.cli.flags.types import Text
+from trimtab.cli.output import empty_results
+from trimtab.cli.runtime import cluster_connection, logs
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
-from trimtab.cluster.live.page_reviews import fetch_pages_token
+from trimtab.cluster.live import page_reviews
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 
 _PATIENCE: Final = timedelta(seconds=30)
@@ -75,7 +72,7 @@ class _Subject:
     is_pod: bool = False
 
 
-@flag_group("Components", order=8)
+@types.flag_group("Components", order=8)
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """Which components are asked."""
@@ -118,8 +115,10 @@ def explain(
         raise UsageError("--all-namespaces: one autoscaler or pod of one namespace is explained")
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = choose_connection(view.kubeconfig, clock, os.environ, view.context)
-    desk = _Desk(connection, clock, namespace_of(view, connection), asked)
+    connection = cluster_connection.choose_connection(
+        view.kubeconfig, clock, os.environ, view.context
+    )
+    desk = _Desk(connection, clock, read_cluster.namespace_of(view, connection), asked)
     explanation = _narrow(asyncio.run(desk.explain(subject)), container)
     _write(explanation, output, clock)
     return 0
@@ -138,8 +137,8 @@ class _Desk:
         """Why it is as it is; a FailedError if there is no such thing."""
         scope = explain_sight.scope_of(self.namespace)
         async with (
-            joined(self.connection, self.clock) as client,
-            looking(client, scope, self.clock, _PATIENCE) as sight,
+            read_cluster.joined(self.connection, self.clock) as client,
+            read_cluster.looking(client, scope, self.clock, _PATIENCE) as sight,
         ):
             around = await explain_sight.survey(sight, self.clock, self.connection.server)
             autoscaler = await self._find(subject, around, client)
@@ -160,7 +159,7 @@ class _Desk:
         ]
         plan = msgspec.structs.replace(plan, remarks=[*plan.remarks, *answers.remarks, *obeyed])
         return Explanation(
-            autoscaler=show_autoscaler(autoscaler),
+            autoscaler=document.show_autoscaler(autoscaler),
             numbers=None if subject.is_pod else numbers,
             plan=plan,
         )
@@ -168,7 +167,7 @@ class _Desk:
     async def _ask(self, client: Client, question: ExplainQuery) -> Answers:
         if self.asked.sources:
             place = self.asked.components_namespace or USUAL_PLACE
-            fetch_token = partial(fetch_pages_token, client, place)
+            fetch_token = partial(page_reviews.fetch_pages_token, client, place)
             return await ask_addresses(self.asked.sources, question, fetch_token)
         if self.asked.offline:
             return Answers()
@@ -179,17 +178,19 @@ class _Desk:
             found = around.autoscaler(AutoscalerName(self.namespace, subject.name))
             if found is None:
                 _require_readable("autoscaler", around.cluster.autoscalers.unreadable, subject.name)
-                await require_namespace(client, self.namespace)
+                await empty_results.require_namespace(client, self.namespace)
                 raise FailedError(f"there is no autoscaler {subject.name} in {self.namespace}")
             return found
         if not around.has_pod(self.namespace, subject.name):
             _require_readable("pod", around.cluster.pods.unreadable, subject.name)
-            await require_namespace(client, self.namespace)
+            await empty_results.require_namespace(client, self.namespace)
             raise FailedError(f"there is no pod {subject.name} in {self.namespace}")
         governor = around.governor(self.namespace, subject.name)
         if governor is None:
             hidden = around.cluster.autoscalers.unreadable
-            more = "".join(f"; {tell_unreadable('autoscaler', one)}" for one in hidden[:1])
+            more = "".join(
+                f"; {empty_results.tell_unreadable('autoscaler', one)}" for one in hidden[:1]
+            )
             raise FailedError(f"no autoscaler is for pod {subject.name}{more}")
         return governor
 
@@ -198,7 +199,7 @@ def _require_readable(kind: str, unreadable: Sequence[Unreadable], name: str) ->
     """Raise a FailedError if an object of that name is there, and cannot be read."""
     for one in unreadable:
         if one.name == name:
-            raise FailedError(f"{tell_unreadable(kind, one)}; nothing is done for it")
+            raise FailedError(f"{empty_results.tell_unreadable(kind, one)}; nothing is done for it")
 
 
 def _parse(text: str) -> _Subject:
@@ -213,11 +214,11 @@ def _parse(text: str) -> _Subject:
 def _narrow(explanation: Explanation, container: str) -> Explanation:
     if not container:
         return explanation
-    known = container_names(explanation)
+    known = document.container_names(explanation)
     if container not in known:
         others = ", ".join(sorted(known)) or "none"
         raise FailedError(f"there is no container {container}; there are: {others}")
-    return only_container(explanation, container)
+    return document.only_container(explanation, container)
 
 
 def _write(explanation: Explanation, output: Format, clock: RealClock) -> None:
@@ -225,9 +226,11 @@ def _write(explanation: Explanation, output: Format, clock: RealClock) -> None:
         case Format.TEXT:
             write_text(explanation, clock.now())
         case Format.JSON:
-            sys.stdout.write(msgspec.json.format(encode(explanation), indent=2).decode() + "\n")
+            sys.stdout.write(
+                msgspec.json.format(codec.encode(explanation), indent=2).decode() + "\n"
+            )
         case Format.YAML:
-            plain = msgspec.json.decode(encode(explanation))
+            plain = msgspec.json.decode(codec.encode(explanation))
             sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
         case _:
             assert_never(output)

@@ -10,21 +10,17 @@ from trimtab.api.explain.recommendation import NumbersFrom, NumbersPage, Origin
 from trimtab.cli.commands.read_cluster import ClusterView
 from trimtab.cli.errors import FailedError
 from trimtab.cli.explain.remote import ExplainQuery
-from trimtab.cli.runtime.cluster_problems import explain_problem
+from trimtab.cli.runtime import cluster_problems
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.live.cluster import LiveCluster, Scope
-from trimtab.core.explain.pod_checks import PlanView, view_plan
+from trimtab.core.explain import pod_checks
+from trimtab.core.explain.pod_checks import PlanView
 from trimtab.core.explain.update_checks import REMEMBERED, CheckKind
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.model.matching import (
-    acts_on_running_pods,
-    find_conflicts,
-    governor_of,
-    match_autoscalers,
-)
 from trimtab.recommender import pages as numbers
-from trimtab.recommender.restore import recall
+from trimtab.recommender import restore
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.updater import pages as plans
 from trimtab.updater.admission_liveness import AdmissionLiveness
@@ -74,17 +70,17 @@ class ObservedCluster:
         """The autoscaler that governs a pod."""
         for each in self.view.context.snapshot.pods:
             if (each.pod.namespace, each.pod.name) == (namespace, name):
-                return governor_of(self.view.index, each.workload, each.pod.labels)
+                return matching.governor_of(self.view.index, each.workload, each.pod.labels)
         return None
 
     def rivals(self, autoscaler: AutoscalerName) -> list[AutoscalerName]:
         """The autoscalers that govern pods which this one matches, too."""
         index = self.view.index
         matches = (
-            match_autoscalers(index, each.workload, each.pod.labels)
+            matching.match_autoscalers(index, each.workload, each.pod.labels)
             for each in self.view.context.snapshot.pods
         )
-        conflicts = find_conflicts(matches, acts_on_running_pods)
+        conflicts = matching.find_conflicts(matches, matching.acts_on_running_pods)
         return [each.stronger for each in conflicts if each.weaker == autoscaler]
 
 
@@ -92,7 +88,7 @@ async def survey(sight: ClusterView, clock: RealClock, server: str) -> ObservedC
     """What there is to see; a FailedError if that is not enough."""
     for path, error in sight.unseen.items():
         if _resource_of(path) not in _DISPENSABLE:
-            raise FailedError(explain_problem(error or TimeoutError(), server))
+            raise FailedError(cluster_problems.explain_problem(error or TimeoutError(), server))
     cluster, now = sight.cluster, clock.now()
     await _wait_for_the_rest(cluster, clock)
     settings = UpdaterSettings()
@@ -102,7 +98,7 @@ async def survey(sight: ClusterView, clock: RealClock, server: str) -> ObservedC
     unknown = REMEMBERED | ({CheckKind.ADMISSION} if alive is None else frozenset())
     # One that has just started counts on no pod that is not ready; one that runs does.
     snapshot = replace(seen.snapshot, settling=frozenset())
-    view = view_plan(snapshot, settings.plan, now, unknown=unknown)
+    view = pod_checks.view_plan(snapshot, settings.plan, now, unknown=unknown)
     return ObservedCluster(cluster, view, now, tuple(_list_remarks(sight)))
 
 
@@ -111,7 +107,7 @@ async def explain_numbers(around: ObservedCluster, autoscaler: Autoscaler) -> Nu
     # Whoever recommends to the autoscaler, its checkpoints are the same.
     name = next(iter(autoscaler.recommenders), RecommenderSettings().name)
     settings = replace(RecommenderSettings(), name=name)
-    knowledge = await recall(around.cluster, settings, around.now)
+    knowledge = await restore.recall(around.cluster, settings, around.now)
     saved = [
         each.aggregate.last_update_time
         for each in around.cluster.checkpoints

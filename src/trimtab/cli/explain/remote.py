@@ -9,19 +9,20 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from trimtab.api.explain import recommendation
 from trimtab.api.explain.pods import PodsPage, decode_pods
-from trimtab.api.explain.recommendation import NumbersPage, decode_numbers
+from trimtab.api.explain.recommendation import NumbersPage
 from trimtab.api.kinds.pods import decode_pod
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cli.errors import FailedError, UsageError
-from trimtab.cluster.auth.credentials import Connection, FixedCredentials, Identity, trust_anyone
+from trimtab.cluster.auth import credentials
+from trimtab.cluster.auth.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.http import paths
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.http.rate_limit import RequestBudget
-from trimtab.cluster.live.diagnosis import find_components, list_pods
-from trimtab.cluster.live.page_reviews import fetch_pages_token
+from trimtab.cluster.live import diagnosis, page_reviews
 from trimtab.core.diagnosis.components import Component, Installed
 from trimtab.core.model.pods import Pod
 from trimtab.core.webhook.page_access import PAGES_TOKEN
@@ -71,7 +72,9 @@ async def ask_addresses(
     numbers, pods = None, None
     for address in addresses:
         async with _visiting(await _find_identity(address, fetch_token), address) as client:
-            numbers = numbers or await _visit(client, address, NUMBERS, question, decode_numbers)
+            numbers = numbers or await _visit(
+                client, address, NUMBERS, question, recommendation.decode_numbers
+            )
             pods = pods or await _visit(client, address, PODS, question, decode_pods)
     return Answers(numbers, pods)
 
@@ -119,12 +122,12 @@ def choose_components(
 
 async def _find_components(client: Client, place: str, namespace: str) -> list[Installed]:
     try:
-        return await find_components(client, namespace, place=place)
+        return await diagnosis.find_components(client, namespace, place=place)
     except ForbiddenError:
         if place:
             raise
         # Tenants may see no other namespace but this one.
-        return await find_components(client, namespace, place=USUAL_PLACE)
+        return await diagnosis.find_components(client, namespace, place=USUAL_PLACE)
 
 
 async def _ask_component(
@@ -133,7 +136,7 @@ async def _ask_component(
     """Return what is known once the pods of a component were asked, too."""
     numbers, pods, remarks = known.numbers, known.pods, [*known.remarks]
     try:
-        copies = await list_pods(client, component, decode_pod)
+        copies = await diagnosis.list_pods(client, component, decode_pod)
         ask = await _find_way(client, component)
     except (ClusterError, DecodeError) as error:
         remark = f"the pods of {component.place} cannot be asked: {error}"
@@ -143,7 +146,9 @@ async def _ask_component(
             if component.component is Component.UPDATER:
                 pods = pods or await ask(pod, PODS, question, decode_pods)
             else:
-                numbers = numbers or await ask(pod, NUMBERS, question, decode_numbers)
+                numbers = numbers or await ask(
+                    pod, NUMBERS, question, recommendation.decode_numbers
+                )
         except (ClusterError, DecodeError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             remarks.append(f"{pod.namespace}/{pod.name} could not be asked: {why}")
@@ -165,7 +170,7 @@ async def _find_identity(address: str, fetch_token: Callable[[], Awaitable[str]]
     if not address.startswith("https://"):
         return Identity()
     try:
-        return Identity(trust_anyone(), ((PAGES_TOKEN, await fetch_token()),))
+        return Identity(credentials.trust_anyone(), ((PAGES_TOKEN, await fetch_token()),))
     except (ClusterError, DecodeError) as error:
         raise FailedError(f"no token for {address}: {error}") from error
 
@@ -231,7 +236,7 @@ async def _find_way(client: Client, component: Installed) -> _Way:
     if not component.is_secure:
         return _Way(client)
     # The API server keeps our own credentials to itself when it passes a request on.
-    token = await fetch_pages_token(client, component.namespace)
+    token = await page_reviews.fetch_pages_token(client, component.namespace)
     return _Way(client, "https", ((PAGES_TOKEN, token),))
 
 

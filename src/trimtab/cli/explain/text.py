@@ -24,12 +24,11 @@ from trimtab.api.explain.recommendation import (
     ShownStep,
 )
 from trimtab.api.wire.times import parse_time
+from trimtab.cli.output import columns
 from trimtab.cli.output.amounts import TITLES, show_amount
-from trimtab.cli.output.columns import disarm, screen_width
 from trimtab.core.explain.update_checks import CheckVerdict
 from trimtab.core.histogram.buckets import MOST
-from trimtab.core.model.durations import brief
-from trimtab.core.model.quantities import parse_amount
+from trimtab.core.model import durations, quantities
 from trimtab.core.model.resources import Resource
 
 _WIDEST: Final = 110
@@ -80,14 +79,14 @@ _ACTIONS: Final = {
 
 def write_text(explanation: Explanation, now: datetime) -> None:
     """Write it to the screen, or to wherever the output goes."""
-    width = min(screen_width() or _WIDEST, _WIDEST)
+    width = min(columns.screen_width() or _WIDEST, _WIDEST)
     for line in lay_out(explanation, now, width):
         sys.stdout.write(f"{line}\n")
 
 
 def lay_out(explanation: Explanation, now: datetime, width: int) -> Iterator[str]:
     """All lines, none of them wider than the width if its words are not."""
-    yield from map(disarm, _lay_out_all(explanation, now, width))
+    yield from map(columns.disarm, _lay_out_all(explanation, now, width))
 
 
 def _lay_out_all(explanation: Explanation, now: datetime, width: int) -> Iterator[str]:
@@ -133,7 +132,7 @@ def _lay_out_container(container: ShownContainer, width: int) -> Iterator[str]:
     yield f"Container {container.name}"
     if container.first_sample and container.last_sample:
         span = parse_time(container.last_sample) - parse_time(container.first_sample)
-        times = f"over {brief(span)}, the last at {_clock(container.last_sample)}"
+        times = f"over {durations.brief(span)}, the last at {_clock(container.last_sample)}"
         yield from _wrap(f"{container.samples} CPU samples {times}", width, "  ")
     if container.histories > 1:
         yield f"  {container.histories} histories put together (labels differ, or restored)"
@@ -288,7 +287,7 @@ def _lay_out_check(check: ShownCheck, now: datetime, width: int) -> Iterator[str
     text = check.text
     if check.until is not None:
         left = parse_time(check.until) - now
-        text += f"; passes in {brief(left)}, at {_clock(check.until)}"
+        text += f"; passes in {durations.brief(left)}, at {_clock(check.until)}"
     yield from _beside(f"  {mark:<3} {_name(check):<{_CHECK}}", text, width)
 
 
@@ -321,7 +320,7 @@ def _wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 def _amount(quantity: str, kind: str) -> str:
     resource = Resource(kind)
-    amount = parse_amount(resource, quantity)
+    amount = quantities.parse_amount(resource, quantity)
     return _ENDLESS if amount >= MOST else show_amount(resource, amount)
 
 
@@ -331,4 +330,4 @@ def _clock(text: str) -> str:
 
 
 def _ago(text: str, now: datetime) -> str:
-    return f"{brief(now - parse_time(text))} ago"
+    return f"{durations.brief(now - parse_time(text))} ago"

@@ -12,8 +12,8 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 from cyclopts import Group, Parameter, Token
 
-from trimtab.api.wire.times import format_duration, parse_duration
-from trimtab.cli.errors import quote
+from trimtab.api.wire import times
+from trimtab.cli import errors
 from trimtab.core.model import quantities
 from trimtab.core.model.resources import Resource
 
@@ -53,7 +53,7 @@ def format_long_span(span: timedelta) -> str:
 
 def format_span(span: timedelta) -> str:
     """The span in Go's spelling, without the zeros that nobody types: `1h`, not `1h0m0s`."""
-    return re.sub(r"(?<=\D)0[ms](?=$|0s$)", "", format_duration(span)) or "0s"
+    return re.sub(r"(?<=\D)0[ms](?=$|0s$)", "", times.format_duration(span)) or "0s"
 
 
 def split_names(text: str) -> frozenset[str]:
@@ -64,7 +64,7 @@ def split_names(text: str) -> frozenset[str]:
 def parse_whole(text: str) -> int:
     """The whole number that a text names; a ValueError beyond what the original can hold."""
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{quote(text)} is not a whole number")
+        raise ValueError(f"{errors.quote(text)} is not a whole number")
     # Cut, so that no number of digits can make this slow.
     number = int(text) if len(text) <= _MOST_DIGITS else _LARGEST + 1
     return int(_bounded(number, text))
@@ -75,17 +75,17 @@ def parse_number(text: str) -> float:
     try:
         number = float(text)
     except ValueError as error:
-        raise ValueError(f"{quote(text)} is not a number") from error
+        raise ValueError(f"{errors.quote(text)} is not a number") from error
     if math.isnan(number):
-        raise ValueError(f"{quote(text)} is not a number")
+        raise ValueError(f"{errors.quote(text)} is not a number")
     if 0 < abs(number) < _SMALLEST:
-        raise ValueError(f"{quote(text)} is closer to 0 than a number may be")
+        raise ValueError(f"{errors.quote(text)} is closer to 0 than a number may be")
     return _bounded(number, text)
 
 
 def _bounded(number: float, text: str) -> float:
     if abs(number) > _LARGEST:
-        raise ValueError(f"{quote(text)} is larger than a number may be")
+        raise ValueError(f"{errors.quote(text)} is larger than a number may be")
     return number
 
 
@@ -101,10 +101,10 @@ def _read_amount(resource: Resource, text: str) -> int:
     try:
         amount = quantities.parse_amount(resource, text)
     except quantities.QuantityError as error:
-        raise ValueError(f"{quote(text)} is not a quantity such as 500m or 2Gi") from error
+        raise ValueError(f"{errors.quote(text)} is not a quantity such as 500m or 2Gi") from error
     # A quantity is cut to the largest: as a limit it would limit nothing.
     if amount >= _LARGEST:
-        raise ValueError(f"{quote(text)} is larger than a quantity may be")
+        raise ValueError(f"{errors.quote(text)} is larger than a quantity may be")
     return amount
 
 
@@ -139,7 +139,9 @@ Switch: TypeAlias = Annotated[
 """On with its name alone, as in Go; `--name=false` is off."""
 Span: TypeAlias = Annotated[
     timedelta,
-    Parameter(metavar="DURATION", converter=_converter(parse_duration), show_default=format_span),
+    Parameter(
+        metavar="DURATION", converter=_converter(times.parse_duration), show_default=format_span
+    ),
 ]
 """A length of time in Go's syntax."""
 LongSpan: TypeAlias = Annotated[

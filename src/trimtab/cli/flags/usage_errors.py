@@ -11,7 +11,7 @@ from typing import Final
 import cyclopts
 from cyclopts import exceptions
 
-from trimtab.cli.errors import quote
+from trimtab.cli import errors
 
 _LIKE: Final = 0.75
 """Names that have less in common are no slips of the finger."""
@@ -61,12 +61,12 @@ def _explain_other(error: cyclopts.CycloptsError) -> str:
 def _explain_command(error: exceptions.UnknownCommandError) -> str:
     [name, *_] = error.unused_tokens or [""]
     known = [each for each in error.app or () if not each.startswith("-")]
-    return f"there is no command {quote(name)}{suggest(name, known)}"
+    return f"there is no command {errors.quote(name)}{suggest(name, known)}"
 
 
 def explain_unused(words: Sequence[str]) -> str:
     """Say which words belong to no flag, and how a switch takes its value."""
-    shown = ", ".join(quote(word) for word in words)
+    shown = ", ".join(errors.quote(word) for word in words)
     is_value = words[:1] and words[0].lower() in _VALUES_OF_SWITCHES
     hint = "; a switch takes its value as in --leader-elect=false" if is_value else ""
     return f"unused argument{'s' if len(words) > 1 else ''} {shown}{hint}"
@@ -79,7 +79,7 @@ def _explain_value(error: exceptions.CoercionError) -> str:
         name = error.argument.name if error.argument is not None else "a value"
     if error.msg is not None:
         return f"{name}: {error.msg}"
-    value = quote(token.value if token is not None else "")
+    value = errors.quote(token.value if token is not None else "")
     if isinstance(kind, type) and issubclass(kind, Enum):
         names = [str(member.value) for member in kind]
         likely = suggest(token.value, names) if token is not None else ""

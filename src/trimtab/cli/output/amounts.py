@@ -3,7 +3,7 @@
 from typing import Final
 
 from trimtab.core.histogram.buckets import CORE
-from trimtab.core.model.quantities import format_amount
+from trimtab.core.model import quantities
 from trimtab.core.model.recommendation import MIB
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
@@ -16,7 +16,7 @@ def show_amount(resource: Resource, amount: int | None) -> str:
     if amount is None:
         return "-"
     if resource is Resource.CPU:
-        return format_amount(resource, amount)
+        return quantities.format_amount(resource, amount)
     # People compare sizes; exact bytes are for programs.
     return f"{-(-amount // MIB)}Mi"
 
@@ -35,7 +35,7 @@ def show_large(resource: Resource, amount: int) -> str:
 def write_quantities(amounts: Resources) -> dict[str, str]:
     """The amounts as Kubernetes writes them."""
     return {
-        resource.value: format_amount(resource, amounts[resource])
+        resource.value: quantities.format_amount(resource, amounts[resource])
         for resource in BOTH
         if resource in amounts
     }

@@ -11,10 +11,11 @@ import yaml
 from cyclopts import Parameter
 
 from trimtab.api.crds.schema import JSON
-from trimtab.api.validation.manifests import autoscaler_manifests
+from trimtab.api.validation import manifests
 from trimtab.cli.errors import UsageError
-from trimtab.cli.flags.usage_errors import suggest
-from trimtab.cluster.yaml_bounds import YAMLBoundsError, check_bounds
+from trimtab.cli.flags import usage_errors
+from trimtab.cluster import yaml_bounds
+from trimtab.cluster.yaml_bounds import YAMLBoundsError
 
 
 def write_out(text: str, file: Path | None) -> None:
@@ -52,7 +53,7 @@ def refuse_flags(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name.startswith("-") and name != _INPUT:
             flag = name.partition("=")[0]
-            raise UsageError(f"flag {flag} is unknown{suggest(flag, known)}")
+            raise UsageError(f"flag {flag} is unknown{usage_errors.suggest(flag, known)}")
 
 
 def show_name(name: str) -> str:
@@ -67,7 +68,9 @@ def read_autoscalers(name: str) -> list[dict[str, JSON]]:
 
 def list_autoscalers(documents: Iterable[JSON]) -> list[dict[str, JSON]]:
     """Return the autoscalers among the documents of a file."""
-    return [manifest for document in documents for manifest in autoscaler_manifests(document)]
+    return [
+        manifest for document in documents for manifest in manifests.autoscaler_manifests(document)
+    ]
 
 
 def read_documents(name: str) -> list[JSON]:
@@ -75,7 +78,7 @@ def read_documents(name: str) -> list[JSON]:
     try:
         text = _read_text(name)
         name = show_name(name)
-        check_bounds(text)
+        yaml_bounds.check_bounds(text)
         documents = [_plain(document) for document in yaml.load_all(text, _Loader)]
     except OSError as error:
         raise UsageError(f"cannot read {show_name(name)}: {error.strerror}") from error

@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TypeAlias, assert_never
 
+from trimtab.api.wire import selector_text
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.selector_text import decode_selector_text
-from trimtab.cli.commands.read_cluster import ViewFlags, say
+from trimtab.cli.commands import read_cluster
+from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError, UsageError
-from trimtab.cli.flags import start
+from trimtab.cli.flags import start, types
 from trimtab.cli.flags.common import LogFlags
-from trimtab.cli.flags.types import format_span
-from trimtab.cli.output.columns import screen_width
+from trimtab.cli.output import columns
 from trimtab.cli.output.csv import format_csv
 from trimtab.cli.report.flags import Format, LookFlags, PastFlags, Sort, TellFlags
 from trimtab.cli.report.html import to_html
@@ -23,13 +23,11 @@ from trimtab.cli.report.observe import ClusterReport, ReportOptions, make_report
 from trimtab.cli.report.patches import draft_patches, write_patches
 from trimtab.cli.report.records import csv_rows, format_json, format_yaml
 from trimtab.cli.report.text import format_markdown, format_table, is_ignorant
-from trimtab.cli.runtime import logs
-from trimtab.cli.runtime.cluster_connection import choose_connection
-from trimtab.cli.runtime.history_source import order_prometheus
+from trimtab.cli.runtime import cluster_connection, history_source, logs
 from trimtab.cluster.clock import RealClock
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
-from trimtab.core.report.severity import rank
+from trimtab.core.report import severity
 from trimtab.core.report.sizes import WorkloadSizing
 from trimtab.recommender.settings import HistorySettings
 
@@ -58,7 +56,9 @@ def report(
     order = _order(look, past, view)
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    connection = choose_connection(view.kubeconfig, clock, os.environ, view.context)
+    connection = cluster_connection.choose_connection(
+        view.kubeconfig, clock, os.environ, view.context
+    )
     found = asyncio.run(make_report(order, connection, clock))
     shown = _choose(found.workloads, tell)
     chosen = replace(found, workloads=shown, hidden=len(found.workloads) - len(shown))
@@ -66,7 +66,7 @@ def report(
     if tell.patch is not None:
         _write_patches(chosen.workloads, tell)
     if is_ignorant(found):
-        say(f"trimtab: {_NO_USAGE}")
+        read_cluster.say(f"trimtab: {_NO_USAGE}")
         return _FAILED
     return 0
 
@@ -74,7 +74,9 @@ def report(
 def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> ReportOptions:
     """What is asked for; a UsageError where that makes no sense."""
     if look.watch_for < timedelta(0):
-        raise UsageError(f"--watch-for: {format_span(look.watch_for)} is less than no time; try 2m")
+        raise UsageError(
+            f"--watch-for: {types.format_span(look.watch_for)} is less than no time; try 2m"
+        )
     if look.min_samples < 1:
         raise UsageError(f"--min-samples: {look.min_samples} is less than 1")
     history = start.make_settings(
@@ -91,21 +93,25 @@ def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> ReportOptions:
         _parse_selector(look.selector),
         look.watch_for,
         look.min_samples,
-        order_prometheus(past, os.environ) if past.prometheus_address else None,
+        history_source.order_prometheus(past, os.environ) if past.prometheus_address else None,
         history,
     )
 
 
 def _parse_selector(text: str) -> Selector:
     try:
-        return decode_selector_text(text, "--selector")
+        return selector_text.decode_selector_text(text, "--selector")
     except DecodeError as error:
         raise UsageError(f"{error}: try app=web or tier!=back") from error
 
 
 def _choose(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> list[WorkloadSizing]:
     """Those that are bad enough, in the order that was asked for."""
-    chosen = [each for each in workloads if rank(each.severity) >= rank(tell.min_severity)]
+    chosen = [
+        each
+        for each in workloads
+        if severity.rank(each.severity) >= severity.rank(tell.min_severity)
+    ]
     # What comes first by namespace, kind and name stays first among its equals.
     return sorted(chosen, key=_key(tell.sort))
 
@@ -115,7 +121,7 @@ def _key(sort: Sort) -> _Key:
         case Sort.NAME:
             return lambda each: (each.workload,)
         case Sort.SEVERITY:
-            return lambda each: (-rank(each.severity),)
+            return lambda each: (-severity.rank(each.severity),)
         case Sort.CPU:
             return lambda each: (-abs(each.difference(Resource.CPU)),)
         case Sort.MEMORY:
@@ -131,7 +137,7 @@ def _format(found: ClusterReport, output: Format, view: ViewFlags) -> str:
                 found,
                 is_wide=output is Format.WIDE,
                 with_namespace=view.all_namespaces,
-                width=screen_width(),
+                width=columns.screen_width(),
                 in_colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
             )
         case Format.JSON:
@@ -157,5 +163,5 @@ def _write_patches(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> None
     except OSError as error:
         raise FailedError(f"cannot write {tell.out}: {error.strerror or error}") from error
     for line in patches.left_out:
-        say(f"trimtab: no file for {line}")
-    say(f"trimtab: {len(patches.files)} files are in {tell.out}")
+        read_cluster.say(f"trimtab: no file for {line}")
+    read_cluster.say(f"trimtab: {len(patches.files)} files are in {tell.out}")

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from trimtab.cli.flags import types
 from trimtab.cli.flags.recommender import HistoryFlags
-from trimtab.cli.flags.types import Span, Switch, Text, Whole, flag_group
+from trimtab.cli.flags.types import Span, Switch, Text, Whole
 from trimtab.core.report.severity import SizeSeverity
 
 
@@ -41,7 +42,7 @@ class PatchKind(StrEnum):
     VPA = "vpa"
 
 
-@flag_group("What is looked at", order=1)
+@types.flag_group("What is looked at", order=1)
 @dataclass(frozen=True, slots=True)
 class LookFlags:
     """Which pods count, and how long they are looked at."""
@@ -54,7 +55,7 @@ class LookFlags:
     """With fewer samples of a container nothing is recommended for it."""
 
 
-@flag_group("How it is told", order=2)
+@types.flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
 class TellFlags:
     """How the report is written."""
@@ -75,7 +76,7 @@ class TellFlags:
     """Write kustomize patches from less history, too."""
 
 
-@flag_group("History from Prometheus", order=4)
+@types.flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags(HistoryFlags):
     """Where the past is to be had, if anywhere."""

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from trimtab.backtest.html_report import to_page
-from trimtab.cli.output.amounts import show_large
+from trimtab.backtest import html_report
+from trimtab.cli.output import amounts
 from trimtab.cli.report.observe import ClusterReport
 from trimtab.cli.report.text import HEADER, list_rows, recommends, summarize
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.report.severity import SizeSeverity, letter
+from trimtab.core.report import severity
+from trimtab.core.report.severity import SizeSeverity
 
 _TITLES: Final = {"": "Resource"}
 _NUMBERS: Final = ("PODS", "CHANGE", "NODE")
@@ -48,7 +49,7 @@ def to_html(report: ClusterReport) -> str:
             _table(report),
         ]
     )
-    return to_page("trimtab report", body, _STYLE)
+    return html_report.to_page("trimtab report", body, _STYLE)
 
 
 def _tiles(report: ClusterReport) -> Iterator[str]:
@@ -58,9 +59,9 @@ def _tiles(report: ClusterReport) -> Iterator[str]:
         saved = totals.requested[resource] - totals.wanted[resource]
         what = "saved" if saved >= 0 else "more needed"
         name = "CPU" if resource is Resource.CPU else "memory"
-        yield _tile(show_large(resource, abs(saved)), f"{name} {what}")
+        yield _tile(amounts.show_large(resource, abs(saved)), f"{name} {what}")
     if totals.score is not None:
-        yield _tile(f"{totals.score} {letter(totals.score)}", "score, of 100")
+        yield _tile(f"{totals.score} {severity.letter(totals.score)}", "score, of 100")
 
 
 def _tile(figure: str, meaning: str) -> str:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from trimtab.admission.target_index import target_name
-from trimtab.api.kinds.hpa import decode_horizontal
+from trimtab.admission import target_index
+from trimtab.api.kinds import hpa
 from trimtab.api.kinds.nodes import decode_node
+from trimtab.api.wire import lists
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.lists import decode_list
-from trimtab.cli.commands.read_cluster import ViewFlags, joined, namespace_of, seen
+from trimtab.cli.commands import read_cluster
+from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError
-from trimtab.cli.flags.types import format_long_span, format_span
-from trimtab.cli.output.empty_results import require_namespace, tell_absence, tell_unreadable
+from trimtab.cli.flags import types
+from trimtab.cli.output import empty_results
 from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
@@ -35,9 +36,10 @@ from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.model.recommendation import MIB, RecommendationSettings
 from trimtab.core.model.selectors import Selector
-from trimtab.core.report.sizes import ReportTotals, SizeBounds, WorkloadSizing, add_up, size_group
-from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods
-from trimtab.core.sizing.daemon_sets import list_daemons
+from trimtab.core.report import sizes, virtual_autoscalers
+from trimtab.core.report.sizes import ReportTotals, SizeBounds, WorkloadSizing
+from trimtab.core.report.virtual_autoscalers import Group, Owned
+from trimtab.core.sizing import daemon_sets
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.recommender.dry_run import Bystander, DryRunInputs, HistoryProgress
 from trimtab.recommender.settings import HistorySettings, RecommenderSettings
@@ -72,7 +74,7 @@ async def find_visible(client: Client, namespace: str) -> Visible:
     if not nodes:
         notes.append("nodes cannot be seen: which part of one a pod takes is not known")
     scaled = paths.collection("autoscaling/v2", "horizontalpodautoscalers", namespace)
-    horizontals = await _list(client, scaled, decode_horizontal)
+    horizontals = await _list(client, scaled, hpa.decode_horizontal)
     if horizontals is None:
         notes.append("horizontal autoscalers cannot be seen: what is left to them is not known")
     scope = Scope(namespace, autoscalers=autoscalers, checkpoints=checkpoints)
@@ -85,7 +87,7 @@ async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector
         cluster.owners, cluster.autoscalers, concurrency=_ASKED_AT_ONCE
     )
     chosen = [pod for pod in cluster.pods if selector.matches(pod.labels)]
-    groups = group_pods(await _find_owners(cluster.owners, chosen), autoscalers)
+    groups = virtual_autoscalers.group_pods(await _find_owners(cluster.owners, chosen), autoscalers)
     marking = Marking(scaling_among(visible.horizontals, cluster.owners.known).of)
     marked = [replace(group, autoscaler=marking.mark(group.autoscaler)) for group in groups]
     return DryRunInputs(marked, cluster.owners, visible.nodes, tuple(cluster.checkpoints))
@@ -98,8 +100,8 @@ def surround(
     namespaces = {group.workload.namespace for group in groups}
     ranges = {name: tuple(cluster.limit_ranges(name)) for name in namespaces}
     by_name = {node.name: node for node in nodes}
-    autoscalers = cluster.autoscalers.index(target_name)
-    daemons = list_daemons(cluster.daemon_sets, autoscalers.under, cluster.limit_ranges)
+    autoscalers = cluster.autoscalers.index(target_index.target_name)
+    daemons = daemon_sets.list_daemons(cluster.daemon_sets, autoscalers.under, cluster.limit_ranges)
     return SizeBounds(ranges, by_name, NodeRooms(nodes, daemons), least_samples)
 
 
@@ -116,7 +118,7 @@ async def _list(
 ) -> tuple[_RecordT, ...] | None:
     """All objects under a path; None if they may not be seen."""
     try:
-        return decode_list(await client.fetch(path), decode).items
+        return lists.decode_list(await client.fetch(path), decode).items
     except (NotFoundError, ForbiddenError, DecodeError):
         return None
 
@@ -178,8 +180,8 @@ class ReportOptions:
     def source(self) -> str:
         """From what is learned, for people."""
         if self.past is None:
-            return f"{format_span(self.watch_for)} of the metrics API"
-        return f"{format_long_span(self.history.length)} of Prometheus"
+            return f"{types.format_span(self.watch_for)} of the metrics API"
+        return f"{types.format_long_span(self.history.length)} of Prometheus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +202,22 @@ async def make_report(
     order: ReportOptions, connection: Connection, clock: RealClock
 ) -> ClusterReport:
     """What is requested beside what is recommended; a FailedError if there is nothing to see."""
-    namespace = namespace_of(order.view, connection)
-    async with joined(connection, clock) as client:
+    namespace = read_cluster.namespace_of(order.view, connection)
+    async with read_cluster.joined(connection, clock) as client:
         visible = await find_visible(client, namespace)
-        async with seen(client, visible.scope, connection) as cluster:
+        async with read_cluster.seen(client, visible.scope, connection) as cluster:
             sight = await look_around(cluster, visible, order.selector)
             around = surround(cluster, sight.groups, visible.nodes, order.least_samples)
             if not sight.groups:
-                await require_namespace(client, namespace)
+                await empty_results.require_namespace(client, namespace)
                 has_pods = any(True for _ in cluster.pods)
-                raise FailedError(tell_absence(_PODS_CHOSEN if has_pods else "pods", namespace))
+                raise FailedError(
+                    empty_results.tell_absence(_PODS_CHOSEN if has_pods else "pods", namespace)
+                )
             hidden = tuple(_list_hidden(cluster))
         bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
-    sized = [size_group(*conclusion, around) for conclusion in bystander.conclude()]
-    totals = add_up(sized, visible.nodes)
+    sized = [sizes.size_group(*conclusion, around) for conclusion in bystander.conclude()]
+    totals = sizes.add_up(sized, visible.nodes)
     return ClusterReport(sized, totals, order.source, (*visible.notes, *hidden, *notes))
 
 
@@ -221,7 +225,7 @@ def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
     """What is left out although it is there."""
     for kind, store in (("autoscaler", cluster.autoscalers), ("pod", cluster.pods)):
         for one in store.unreadable:
-            yield f"as if it were not there: {tell_unreadable(kind, one)}"
+            yield f"as if it were not there: {empty_results.tell_unreadable(kind, one)}"
 
 
 async def _learn(
@@ -255,7 +259,7 @@ async def _watch(
             past = clock.now() - begin
             if past >= span:
                 return
-            tell(f"watching usage: {past.seconds} s of {format_span(span)}")
+            tell(f"watching usage: {past.seconds} s of {types.format_span(span)}")
             await clock.sleep(min(_BETWEEN_READINGS, span - past))
 
 

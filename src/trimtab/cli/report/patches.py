@@ -19,8 +19,8 @@ from typing import Final, assert_never
 import yaml
 
 from trimtab.cli.errors import FailedError
-from trimtab.cli.flags.types import format_span
-from trimtab.cli.output.amounts import write_quantities
+from trimtab.cli.flags import types
+from trimtab.cli.output import amounts
 from trimtab.cli.report.flags import PatchKind
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import ContainerKind
@@ -139,8 +139,8 @@ def _why_thin(workload: WorkloadSizing, kind: PatchKind, least: timedelta) -> st
     if kind is not PatchKind.KUSTOMIZE or not thin:
         return ""
     seen = min(one.learned.span for one in thin)
-    shown = format_span(timedelta(seconds=int(seen.total_seconds())))
-    return f"it has {shown} of history, less than {format_span(least)} (--allow-thin-data)"
+    shown = types.format_span(timedelta(seconds=int(seen.total_seconds())))
+    return f"it has {shown} of history, less than {types.format_span(least)} (--allow-thin-data)"
 
 
 def _api_version(workload: WorkloadSizing) -> str:
@@ -176,8 +176,8 @@ def _resources(
         told = container.recommended
         if told is None:
             continue
-        requests = write_quantities(told.requests or NO_AMOUNTS)
-        limits = write_quantities(told.limits or NO_AMOUNTS)
+        requests = amounts.write_quantities(told.requests or NO_AMOUNTS)
+        limits = amounts.write_quantities(told.limits or NO_AMOUNTS)
         given = {"requests": requests} | ({"limits": limits} if limits else {})
         if requests:
             yield container, given

@@ -5,9 +5,9 @@ from datetime import timedelta
 from textwrap import wrap
 from typing import Final
 
-from trimtab.cli.flags.types import format_span
+from trimtab.cli.flags import types
+from trimtab.cli.output import columns
 from trimtab.cli.output.amounts import TITLES, in_large_units, show_amount, show_large
-from trimtab.cli.output.columns import disarm, lay_out
 from trimtab.cli.report.observe import ClusterReport
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.resources import BOTH, Resource, Resources
@@ -108,7 +108,7 @@ def _show_history(container: ContainerSizing) -> str:
         return "published" if container.is_published else "-"
     days = learned.span.days
     # Parts of seconds are of no interest.
-    span = f"{days}d" if days else format_span(timedelta(seconds=learned.span.seconds))
+    span = f"{days}d" if days else types.format_span(timedelta(seconds=learned.span.seconds))
     published = ", published" if container.is_published else ""
     return f"{span} ({100 * learned.confidence:.0f}%){published}"
 
@@ -239,7 +239,7 @@ def format_table(
     places = [HEADER.index(title) for title in chosen]
     cells = [[row[place] for place in places] for row in (HEADER, *rows)]
     names = [place for place, title in enumerate(chosen) if title in _FORMAT_NAMES]
-    lines = lay_out(cells, names=names, width=width) if rows else []
+    lines = columns.lay_out(cells, names=names, width=width) if rows else []
     if in_colour:
         lines = [*lines[:1], *map(_colour, lines[1:])]
     words = [part for line in _words(report) for part in wrap(line, width or _LONGEST)]
@@ -250,12 +250,12 @@ def format_markdown(report: ClusterReport) -> str:
     """A table of Markdown, and what it comes to."""
     rows = list(list_rows(report.workloads, says_all=True))
     ruler = ["---"] * len(HEADER)
-    lines = [disarm(f"| {' | '.join(row)} |") for row in (HEADER, ruler, *rows)]
+    lines = [columns.disarm(f"| {' | '.join(row)} |") for row in (HEADER, ruler, *rows)]
     return "\n".join([*lines, "", *(f"- {line}" for line in _words(report))]) + "\n"
 
 
 def _words(report: ClusterReport) -> list[str]:
-    return [disarm(line) for line in summarize(report)]
+    return [columns.disarm(line) for line in summarize(report)]
 
 
 def _colour(line: str) -> str:

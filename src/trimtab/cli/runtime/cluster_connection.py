@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from trimtab.api.kinds.discovery import decode_git_version
+from trimtab.api.kinds import discovery
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cli.errors import NoClusterError, UsageError
 from trimtab.cli.flags.common import ClusterFlags, ElectionFlags
@@ -70,7 +70,7 @@ async def greet(client: Client, server: str) -> None:
 
 def _check_version(data: bytes) -> None:
     """Raise a DecodeError unless this is what an API server says of itself."""
-    if not decode_git_version(data):
+    if not discovery.decode_git_version(data):
         raise DecodeError("gitVersion", "not there")
 
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 from trimtab.api.wire.codec import DecodeError
-from trimtab.cluster.address import parse_address
+from trimtab.cluster import address, errors
 from trimtab.cluster.errors import (
     ApiError,
     CredentialsError,
@@ -16,7 +16,6 @@ from trimtab.cluster.errors import (
     PluginError,
     UnauthorizedError,
     UnreachableError,
-    tell,
 )
 from trimtab.cluster.http.connections import ProxyError
 from trimtab.cluster.http.responses import ResponseError
@@ -51,7 +50,7 @@ def explain_problem(error: Exception, server: str) -> str:
         case DecodeError():
             text = f"what answers at {server} is no Kubernetes API server; {_NO_API_SERVER}"
         case _:
-            text = f"no answer from the cluster at {server}: {tell(error)}; {_CHECK_NETWORK}"
+            text = f"no answer from the cluster at {server}: {errors.tell(error)}; {_CHECK_NETWORK}"
     return text
 
 
@@ -102,10 +101,10 @@ def _explain_silence(error: UnreachableError, server: str) -> str:
         case ConnectionRefusedError(errno=int()):
             problem, remedy = "nothing listens there", f"start the cluster, or {_CHECK_SERVER}"
         case socket.gaierror():
-            host = parse_address(server).host
+            host = address.parse_address(server).host
             problem, remedy = f"the name {host} cannot be found", f"{_CHECK_SERVER}, DNS and VPN"
         case ssl.SSLCertVerificationError():
-            problem, remedy = tell(cause), _remedy_for_certificate(cause)
+            problem, remedy = errors.tell(cause), _remedy_for_certificate(cause)
         case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
             remedy = f"{_CHECK_SERVER}: its port, and http:// or https://"
             problem = "it does not speak TLS"

@@ -26,7 +26,7 @@ from trimtab.admission.server.connections import ConnectionAcceptor, Handshakes
 from trimtab.admission.server.http import MAX_HEAD_BYTES, has_stray
 from trimtab.cli.errors import UsageError
 from trimtab.cli.runtime import workers
-from trimtab.core.webhook.load_shedding import find_longest_awaited
+from trimtab.core.webhook import load_shedding
 from trimtab.core.webhook.page_access import Access, Decision
 
 _HEAD_END: Final = b"\r\n\r\n"
@@ -124,7 +124,9 @@ class Visits:
         """Answer somebody until they leave, or have to make room."""
         if len(self._visitors) >= self._limits.visitors:
             # Where all of them wait for us, they wait for pages, and a probe is more urgent.
-            self._show_out(find_longest_awaited(self._visitors) or next(iter(self._visitors)))
+            self._show_out(
+                load_shedding.find_longest_awaited(self._visitors) or next(iter(self._visitors))
+            )
         visitor = _Visitor(reader, writer, self._timer())
         self._visitors[visitor] = asyncio.create_task(self._serve(visitor))
 
@@ -203,7 +205,7 @@ class Visits:
         """Show those out who have been reading longest, until what is not read is little enough."""
         while _count_bytes(each.unread for each in self._visitors) > self._limits.unread_bytes:
             others = (each for each in self._visitors if each.unread and each is not newest)
-            slowest = find_longest_awaited(others)
+            slowest = load_shedding.find_longest_awaited(others)
             if slowest is None:
                 return
             self._show_out(slowest)

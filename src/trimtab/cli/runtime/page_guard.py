@@ -22,15 +22,18 @@ from trimtab.api.wire.codec import DecodeError
 from trimtab.cli.errors import FailedError
 from trimtab.cli.flags.common import PageFlags
 from trimtab.cli.runtime.http_server import Protection
-from trimtab.cluster.auth.credentials import Connection, show_certificate, tell_flaw
+from trimtab.cluster import errors
+from trimtab.cluster.auth import credentials
+from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.errors import ClusterError, CredentialsError, ForbiddenError, tell
+from trimtab.cluster.errors import ClusterError, CredentialsError, ForbiddenError
 from trimtab.cluster.http.client import Client, ClientSettings
 from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.http.retries import RetrySettings
-from trimtab.cluster.live.page_reviews import review_access
+from trimtab.cluster.live import page_reviews
 from trimtab.cluster.ports import Clock
-from trimtab.core.webhook.page_access import Access, Decision, DecisionCache, Token, find_token
+from trimtab.core.webhook import page_access
+from trimtab.core.webhook.page_access import Access, Decision, DecisionCache, Token
 
 _AT_A_TIME: Final = 8
 _PER_SECOND: Final = 50.0
@@ -61,7 +64,7 @@ class PageGuard:
 
     async def check(self, headers: Mapping[str, str], path: str) -> Decision:
         """Decide if the sender of these headers may get the path."""
-        token = find_token(headers)
+        token = page_access.find_token(headers)
         if token is None:
             return Decision(Access.UNKNOWN)
         digest = token.digest(path)
@@ -109,7 +112,7 @@ async def protecting(
     ) as client:
 
         async def review(token: Token, path: str) -> Decision:
-            return await review_access(client, token, path)
+            return await page_reviews.review_access(client, token, path)
 
         reloading = await _show_certificate(context, flags, clock)
         try:
@@ -143,11 +146,11 @@ def _require_readable(flag: str, file: Path) -> None:
     try:
         file.open("rb").close()
     except OSError as error:
-        raise FailedError(f"{flag}: {file}: {tell(error)}") from error
+        raise FailedError(f"{flag}: {file}: {errors.tell(error)}") from error
 
 
 def _tell_flaw(error: OSError) -> str:
-    return tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
+    return credentials.tell_flaw(error) if isinstance(error, ssl.SSLError) else errors.tell(error)
 
 
 async def _reload(context: ssl.SSLContext, files: tls.CertificateFiles, clock: Clock) -> NoReturn:
@@ -181,7 +184,7 @@ def _show_self_signed(context: ssl.SSLContext) -> None:
     )
     certificate, _, key = made.stdout.partition("\n\n")
     try:
-        show_certificate(context, certificate, key, source="self-signed", field="")
+        credentials.show_certificate(context, certificate, key, source="self-signed", field="")
     except CredentialsError as error:
         problem = made.stderr.strip().rpartition("\n")[2] or str(error)
         raise FailedError(f"--metrics-secure: no certificate could be made: {problem}") from error

@@ -22,7 +22,7 @@ import msgspec
 
 from trimtab.admission.reports import AdmissionCounts
 from trimtab.cli.errors import FailedError, UsageError
-from trimtab.cluster.errors import tell
+from trimtab.cluster import errors
 
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH_BYTES: Final = 4
@@ -162,5 +162,5 @@ def blame(address: str, error: Exception) -> FailedError:
     """Return the error of an address on which this process cannot listen, in words for people."""
     # Python itself refuses some names; what the resolver says has numbers below 0.
     is_of_name = not isinstance(error, OSError) or (error.errno or 0) < 0
-    problem = "the name of the host cannot be found" if is_of_name else tell(error)
+    problem = "the name of the host cannot be found" if is_of_name else errors.tell(error)
     return FailedError(f"cannot listen on {address}: {problem}")

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire.codec import DecodeError, Wire, decode
-from trimtab.api.wire.times import decode_time
+from trimtab.api.wire import codec, times
+from trimtab.api.wire.codec import DecodeError, Wire
 from trimtab.cluster.auth import credentials
 from trimtab.cluster.auth.credentials import Identity, with_token
 from trimtab.cluster.errors import PluginError
@@ -96,7 +96,9 @@ class ExecPlugin:
         output = await _run(self._call)
         try:
             answer = _decode_answer(output, self._call.api_version)
-            expires_at = decode_time(answer.expiration_timestamp, "status.expirationTimestamp")
+            expires_at = times.decode_time(
+                answer.expiration_timestamp, "status.expirationTimestamp"
+            )
         except DecodeError as error:
             raise PluginError(program, error.path, error.problem) from error
         self._expires_at = expires_at
@@ -124,7 +126,7 @@ def _show_certificate(identity: Identity, answer: _Answer, program: str) -> None
 
 
 def _decode_answer(output: bytes, api_version: str) -> _Answer:
-    credential = decode(_DECODER, output)
+    credential = codec.decode(_DECODER, output)
     if credential.kind != "ExecCredential" or credential.api_version != api_version:
         found = f"{credential.kind} of {credential.api_version}"
         raise DecodeError("apiVersion", f"expected ExecCredential of {api_version}, got {found}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from trimtab.cluster.address import parse_address
+from trimtab.cluster import address
 from trimtab.cluster.auth import credentials as trust
 from trimtab.cluster.auth import exec_plugins, kubeconfig_files
 from trimtab.cluster.auth.credentials import (
@@ -188,7 +188,7 @@ class _Parts:
 def _address(cluster: Placed[ClusterEntry], field: str, text: str) -> str:
     """The address without a slash at its end."""
     try:
-        parse_address(text)
+        address.parse_address(text)
     except ValueError as error:
         raise cluster.error(field, f"no address: {error}") from error
     return text.rstrip("/")

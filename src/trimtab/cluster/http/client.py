@@ -17,8 +17,9 @@ from typing import Final, Self, TypeVar
 from urllib.parse import urlencode
 
 from trimtab import __version__
+from trimtab.api.wire import status_errors
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.status_errors import Status, decode_status
+from trimtab.api.wire.status_errors import Status
 from trimtab.cluster import errors
 from trimtab.cluster.auth.credentials import Connection, Identity
 from trimtab.cluster.errors import ApiError, TooLargeError, UnauthorizedError, UnreachableError
@@ -347,7 +348,7 @@ def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
 def _read_refusal(head: Head, body: bytes) -> Status:
     """Why the server refused; a proxy between us may answer with something other than a Status."""
     try:
-        status = decode_status(body)
+        status = status_errors.decode_status(body)
     except DecodeError:
         status = Status()
     message = status.message or body[:_SHOWN].decode(errors="replace") or head.reason

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from trimtab.api.kinds.discovery import decode_resource_names
+from trimtab.api.kinds import discovery
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Clock
@@ -35,7 +35,7 @@ class Abilities:
         now = self._clock.now()
         if self._ask_at is None or now >= self._ask_at:
             try:
-                names = decode_resource_names(await self._server.fetch(_CORE))
+                names = discovery.decode_resource_names(await self._server.fetch(_CORE))
             except (ClusterError, DecodeError):
                 self._ask_at = now + _FAILURE_LIFE
             else:

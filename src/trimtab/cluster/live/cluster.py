@@ -10,11 +10,10 @@ from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from trimtab.api.kinds import evictions, hpa, limits
 from trimtab.api.kinds.autoscalers import decode_autoscaler
-from trimtab.api.kinds.evictions import MemoryEviction, decode_memory_evictions
-from trimtab.api.kinds.hpa import decode_horizontal
+from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.api.kinds.leases import Lease, decode_lease
-from trimtab.api.kinds.limits import decode_limit_range, decode_quota
 from trimtab.api.kinds.nodes import decode_namespace, decode_node
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster.errors import ForbiddenError, NotFoundError
@@ -26,7 +25,7 @@ from trimtab.cluster.live.owners import WatchedOwners
 from trimtab.cluster.live.scales import Scales
 from trimtab.cluster.live.writes import LEASES, Acts
 from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store, SummedStore
-from trimtab.cluster.watch.interning import decode_thrifty_pod, decode_thrifty_workload
+from trimtab.cluster.watch import interning
 from trimtab.cluster.watch.optional_watches import Fed, PermittedFeed
 from trimtab.cluster.watch.poll import Poll
 from trimtab.cluster.watch.reflector import Feed, WatchedKind
@@ -247,7 +246,7 @@ class LiveCluster(Acts):
         watch = self._watches.watch
         running = {} if scope.pending_pods else {"fieldSelector": "status.phase!=Pending"}
         self.pods = watch(
-            ("v1", "pods"), decode_thrifty_pod, is_wanted=scope.pods, parameters=running
+            ("v1", "pods"), interning.decode_thrifty_pod, is_wanted=scope.pods, parameters=running
         )
         self.autoscalers = watch(
             (_AUTOSCALING, "verticalpodautoscalers"),
@@ -260,32 +259,34 @@ class LiveCluster(Acts):
             is_wanted=scope.checkpoints,
         )
         self._limit_ranges = watch(
-            ("v1", "limitranges"), decode_limit_range, is_wanted=scope.limit_ranges
+            ("v1", "limitranges"), limits.decode_limit_range, is_wanted=scope.limit_ranges
         )
         self._evictions = watch(
             ("v1", "events"),
-            decode_memory_evictions,
+            evictions.decode_memory_evictions,
             is_wanted=scope.memory_evictions,
             parameters={"fieldSelector": "reason=Evicted"},
             has_bookmarks=False,
         )
         watch_if_allowed = self._watches.watch_if_allowed
         self._quotas = (
-            watch(_QUOTAS, decode_quota)
+            watch(_QUOTAS, limits.decode_quota)
             if scope.quotas
-            else watch_if_allowed(_QUOTAS, decode_quota, is_wanted=scope.optional_quotas)
+            else watch_if_allowed(_QUOTAS, limits.decode_quota, is_wanted=scope.optional_quotas)
         )
         self.namespaces = self._watches.watch_namespaces(is_wanted=scope.namespaces)
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
         self.horizontals = watch_if_allowed(
-            _HORIZONTALS, decode_horizontal, is_wanted=scope.horizontals
+            _HORIZONTALS, hpa.decode_horizontal, is_wanted=scope.horizontals
         )
         self.leases = watch(
             (LEASES, "leases"), decode_lease, is_wanted=scope.leases, parameters=_BUT_FOR_NODES
         )
         self._workloads = {
             kind: watch(
-                place, partial(decode_thrifty_workload, kind), is_wanted=kind in scope.kinds
+                place,
+                partial(interning.decode_thrifty_workload, kind),
+                is_wanted=kind in scope.kinds,
             )
             for kind, place in _WORKLOADS.items()
         }

@@ -10,22 +10,20 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
-from trimtab.api.admission.certificates import read_bundle, read_certificate
-from trimtab.api.crds import definitions
-from trimtab.api.crds.comparison import compare_definition, name_of
-from trimtab.api.kinds.access_reviews import Question, decode_answer, encode_question
-from trimtab.api.kinds.deployments import decode_component, decode_ready_addresses, with_pod
-from trimtab.api.kinds.discovery import decode_git_version, decode_resource_names
-from trimtab.api.kinds.hpa import decode_horizontal
-from trimtab.api.kinds.leases import decode_lease
-from trimtab.api.kinds.webhook_configurations import (
-    decode_mutators,
-    decode_registration,
-    order_mutators,
+from trimtab.api.admission import certificates
+from trimtab.api.crds import comparison, definitions
+from trimtab.api.kinds import (
+    access_reviews,
+    deployments,
+    discovery,
+    hpa,
+    leases,
+    webhook_configurations,
 )
+from trimtab.api.kinds.access_reviews import Question
+from trimtab.api.wire import lists
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.lists import decode_list
-from trimtab.cluster.auth.credentials import trust_anyone
+from trimtab.cluster.auth import credentials
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.http import paths
 from trimtab.cluster.http.client import Client
@@ -94,7 +92,7 @@ async def list_all(
     token = ""
     while True:
         asked = {**(parameters or {}), "limit": _PAGE} | ({"continue": token} if token else {})
-        page = decode_list(await client.fetch(path, asked), decode)
+        page = lists.decode_list(await client.fetch(path, asked), decode)
         found += page.items
         token = page.continue_token
         if not token:
@@ -126,9 +124,9 @@ async def list_widely(
 
 async def fetch_server(client: Client) -> ServerFacts:
     """What the API server says of itself."""
-    version = decode_git_version(await client.fetch(_VERSION))
+    version = discovery.decode_git_version(await client.fetch(_VERSION))
     try:
-        names = decode_resource_names(await client.fetch("/api/v1"))
+        names = discovery.decode_resource_names(await client.fetch("/api/v1"))
     except ClusterError as error:
         return ServerFacts(version, explain_failure(error, "what the server can do"))
     return ServerFacts(version, "pods/resize" in names)
@@ -157,8 +155,8 @@ async def fetch_missing(
 
     async def ask(question: Question) -> bool:
         async with turns:
-            answer = await client.post(path, encode_question(question, account))
-            return decode_answer(answer) is True
+            answer = await client.post(path, access_reviews.encode_question(question, account))
+            return access_reviews.decode_answer(answer) is True
 
     answers = await asyncio.gather(*(ask(question) for question in questions))
     return tuple(str(one) for one, may in zip(questions, answers, strict=True) if not may)
@@ -168,42 +166,44 @@ async def fetch_definitions(client: Client) -> list[Definition]:
     """Our kinds as the cluster has them."""
     found = []
     for wanted in definitions.definitions():
-        name = name_of(wanted)
+        name = comparison.name_of(wanted)
         try:
             data = await client.fetch(paths.item(_DEFINITIONS, name))
         except NotFoundError:
             found.append(Definition(name, is_there=False))
         else:
-            found.append(compare_definition(wanted, data))
+            found.append(comparison.compare_definition(wanted, data))
     return found
 
 
 async def fetch_registrations(client: Client) -> tuple[tuple[Mutator, ...], Registration | None]:
     """All webhooks that see new pods, as they are asked in turn; the registration of ours."""
     documents = await list_all(client, _MUTATORS, bytes)
-    found = [decode_mutators(one) for one in documents]
+    found = [webhook_configurations.decode_mutators(one) for one in documents]
     # Of others' registrations it does not matter whether all of them can be read.
     ours = [
         document
         for document, group in zip(documents, found, strict=True)
         if any(one.is_ours for one in group)
     ]
-    return order_mutators(found), decode_registration(ours[0]) if ours else None
+    return webhook_configurations.order_mutators(found), webhook_configurations.decode_registration(
+        ours[0]
+    ) if ours else None
 
 
 async def count_addresses(client: Client, service: ServiceAddress) -> int:
     """How many copies are ready behind a Service."""
     place = paths.collection("discovery.k8s.io/v1", "endpointslices", service.namespace)
     selector = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
-    found = await list_all(client, place, decode_ready_addresses, selector)
+    found = await list_all(client, place, deployments.decode_ready_addresses, selector)
     return len(frozenset().union(*found))
 
 
 async def fetch_certificate(host: str, port: int, bundle: str, now: datetime) -> CertificateFacts:
     """What is shown at an address, and whether a bundle makes it believed."""
-    authorities = read_bundle(bundle)
+    authorities = certificates.read_bundle(bundle)
     try:
-        shown = read_certificate(await _greet(host, port, trust_anyone()))
+        shown = certificates.read_certificate(await _greet(host, port, credentials.trust_anyone()))
     except (OSError, DecodeError) as error:
         unseen = Unseen(
             f"no certificate was seen at {host}:{port} ({type(error).__name__}); a Service is "
@@ -246,7 +246,7 @@ async def fetch_leases(client: Client, namespace: str) -> list[HeldLease]:
 
 
 def _decode_lease(data: bytes) -> HeldLease | None:
-    lease = decode_lease(data)
+    lease = leases.decode_lease(data)
     if lease.name not in _LEASES:
         return None
     return HeldLease(
@@ -265,9 +265,11 @@ async def find_components(client: Client, namespace: str, *, place: str = "") ->
     Where all namespaces may not be listed, only the namespace that is looked at counts.
     """
     if place:
-        found = await list_all(client, paths.collection(*_DEPLOYMENTS, place), decode_component)
+        found = await list_all(
+            client, paths.collection(*_DEPLOYMENTS, place), deployments.decode_component
+        )
         return [each for each in found if each is not None]
-    return await list_widely(client, _DEPLOYMENTS, namespace, decode_component)
+    return await list_widely(client, _DEPLOYMENTS, namespace, deployments.decode_component)
 
 
 async def list_pods(client: Client, one: Installed, decode: Callable[[bytes], _T]) -> list[_T]:
@@ -290,14 +292,14 @@ async def _ask_pods(client: Client, one: Installed) -> Installed:
     except ForbiddenError:
         return one
     for pod in pods:
-        one = with_pod(one, pod)
+        one = deployments.with_pod(one, pod)
     return one
 
 
 async def fetch_horizontals(client: Client, namespace: str) -> list[Horizontal]:
     """All HorizontalPodAutoscalers."""
     path = paths.collection("autoscaling/v2", "horizontalpodautoscalers", namespace)
-    return await list_all(client, path, decode_horizontal)
+    return await list_all(client, path, hpa.decode_horizontal)
 
 
 async def fetch_usage(

@@ -13,8 +13,7 @@ from enum import StrEnum
 from random import Random
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from trimtab.api.kinds.discovery import decode_scalable, decode_versions
-from trimtab.api.kinds.workloads import decode_scale
+from trimtab.api.kinds import discovery, workloads
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.http import paths
@@ -244,7 +243,7 @@ class Scales:
                 with self._rights.noted(f"{api_version}/{resource}/scale"):
                     data = await self._fetch_scale(paths.item(place, name.name, "scale"))
                 if data is not None:
-                    return decode_scale(name.kind, data)
+                    return workloads.decode_scale(name.kind, data)
                 why = Missing.OBJECT
         return why
 
@@ -265,7 +264,9 @@ class Scales:
         if kept is not None and (kept.value or kept.asked_at < kept.kept_at + absent_life):
             return kept.value
         try:
-            versions = decode_versions(await self._server.fetch(paths.item("/apis", group)))
+            versions = discovery.decode_versions(
+                await self._server.fetch(paths.item("/apis", group))
+            )
         except NotFoundError:
             versions = ()
         return self._versions.keep(group, versions, DISCOVERY_LIFE)
@@ -279,7 +280,7 @@ class Scales:
             return kept.value
         group, _, version = api_version.rpartition("/")
         root = paths.item("/apis", group) if group else "/api"
-        scalable = decode_scalable(await self._server.fetch(paths.item(root, version)))
+        scalable = discovery.decode_scalable(await self._server.fetch(paths.item(root, version)))
         return self._scalable.keep(api_version, scalable, DISCOVERY_LIFE)
 
 

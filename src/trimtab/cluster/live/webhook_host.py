@@ -4,13 +4,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from trimtab.api.admission.dry_run_pod import decode_annotations, encode_trial_pod
-from trimtab.api.kinds.secrets import Secret, decode_secret, encode_secret, encode_secret_patch
-from trimtab.api.kinds.webhook_configurations import (
-    decode_registration,
-    encode_registration,
-    encode_registration_patch,
-)
+from trimtab.api.admission import dry_run_pod
+from trimtab.api.kinds import secrets, webhook_configurations
+from trimtab.api.kinds.secrets import Secret
 from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
 from trimtab.cluster.http import paths
 from trimtab.cluster.http.client import MERGE_PATCH, Client
@@ -37,7 +33,7 @@ class LiveWebhookHost:
         """The Secret as it is on the server, if there is one."""
         path = paths.item(paths.collection("v1", "secrets", namespace), name)
         with self._rights.noted("fetch secret"), suppress(NotFoundError):
-            return decode_secret(await self._client.fetch(path))
+            return secrets.decode_secret(await self._client.fetch(path))
         return None
 
     async def write_secret(self, secret: Secret) -> Secret:
@@ -45,10 +41,12 @@ class LiveWebhookHost:
         path = paths.collection("v1", "secrets", secret.namespace)
         with self._rights.noted("write secret"):
             if not secret.resource_version:
-                return decode_secret(await self._client.post(path, encode_secret(secret)))
-            named, body = paths.item(path, secret.name), encode_secret_patch(secret)
+                return secrets.decode_secret(
+                    await self._client.post(path, secrets.encode_secret(secret))
+                )
+            named, body = paths.item(path, secret.name), secrets.encode_secret_patch(secret)
             try:
-                return decode_secret(await self._client.patch(named, body, MERGE_PATCH))
+                return secrets.decode_secret(await self._client.patch(named, body, MERGE_PATCH))
             except NotFoundError as error:
                 raise ConflictError(error.request, error.status) from error
 
@@ -56,14 +54,16 @@ class LiveWebhookHost:
         """The registration as it is on the server, if there is one."""
         path = paths.item(_REGISTRATIONS, name)
         with self._rights.noted("fetch registration"), suppress(NotFoundError):
-            return decode_registration(await self._client.fetch(path))
+            return webhook_configurations.decode_registration(await self._client.fetch(path))
         return None
 
     async def write_registration(self, found: Registration | None, wanted: Registration) -> None:
         """Create the registration, or make the wanted one of the one that was found."""
         with self._rights.noted("write registration"):
             if found is None:
-                await self._client.post(_REGISTRATIONS, encode_registration(wanted))
+                await self._client.post(
+                    _REGISTRATIONS, webhook_configurations.encode_registration(wanted)
+                )
             else:
                 await self._patch_registration(found, wanted)
 
@@ -71,10 +71,12 @@ class LiveWebhookHost:
         """The annotations that a modest pod with these labels would have; none is made."""
         path = f"{paths.pods(namespace)}?dryRun=All"
         with self._rights.noted("try pod"):
-            return decode_annotations(await self._client.post(path, encode_trial_pod(labels)))
+            return dry_run_pod.decode_annotations(
+                await self._client.post(path, dry_run_pod.encode_trial_pod(labels))
+            )
 
     async def _patch_registration(self, found: Registration, wanted: Registration) -> None:
-        body = encode_registration_patch(found, wanted)
+        body = webhook_configurations.encode_registration_patch(found, wanted)
         try:
             await self._client.patch(paths.item(_REGISTRATIONS, found.name), body)
         except NotFoundError as error:

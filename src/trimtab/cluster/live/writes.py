@@ -8,17 +8,11 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from trimtab.api.kinds.autoscalers import (
-    decode_autoscaler,
-    encode_conditions_patch,
-    encode_status_patch,
-)
-from trimtab.api.kinds.events import Event, encode_event, encode_event_count, event_name
-from trimtab.api.kinds.evictions import encode_eviction
-from trimtab.api.kinds.leases import Lease, decode_lease, encode_lease
-from trimtab.api.kinds.pods import decode_pod
-from trimtab.api.wire.codec import encode
-from trimtab.api.wire.lists import Listing, decode_list
+from trimtab.api.kinds import autoscalers, events, evictions, leases, pods
+from trimtab.api.kinds.events import Event
+from trimtab.api.kinds.leases import Lease
+from trimtab.api.wire import codec, lists
+from trimtab.api.wire.lists import Listing
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import (
     ApiError,
@@ -88,18 +82,18 @@ class EventLog:
     async def _begin(self, event: Event) -> None:
         path = paths.collection("v1", "events", event.about.namespace or "default")
         # Remembered first: equal events that come meanwhile are counted, not told again.
-        self._series[_key(event)] = _Series(paths.item(path, event_name(event)), event.at)
+        self._series[_key(event)] = _Series(paths.item(path, events.event_name(event)), event.at)
         if len(self._series) > _MAX_SERIES:
             self._series.popitem(last=False)
         try:
-            await self._client.post(path, encode_event(event))
+            await self._client.post(path, events.encode_event(event))
         except ClusterError:
             self._series.pop(_key(event), None)
             raise
 
     async def _count(self, event: Event, series: _Series) -> None:
         series.written_at = event.at
-        body = encode_event_count(series.count, event.at)
+        body = events.encode_event_count(series.count, event.at)
         try:
             await self._client.patch(series.path, body, MERGE_PATCH)
         except NotFoundError:
@@ -151,7 +145,9 @@ class Acts:
     ) -> None:
         """Write an autoscaler's status, if it differs from what is there."""
         generation = autoscaler.generation or None
-        patch = encode_status_patch(recommendation, conditions, observed_generation=generation)
+        patch = autoscalers.encode_status_patch(
+            recommendation, conditions, observed_generation=generation
+        )
         # What would be written is compared, for times and amounts are coarser there than here.
         if patch != _stored_status(autoscaler):
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
@@ -167,8 +163,8 @@ class Acts:
 
         Who writes a part has read the whole: a version that was not seen stops it (ConflictError).
         """
-        patch = encode_conditions_patch(autoscaler, conditions)
-        if patch != encode_conditions_patch(autoscaler, autoscaler.conditions):
+        patch = autoscalers.encode_conditions_patch(autoscaler, conditions)
+        if patch != autoscalers.encode_conditions_patch(autoscaler, autoscaler.conditions):
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
             with self._rights.noted("publish status"):
                 await self._patch_if_it_applies(path, patch)
@@ -202,7 +198,7 @@ class Acts:
         only = {"fieldSelector": f"metadata.name={name.name}"}
         with self._rights.noted("find autoscaler"):
             found = await self._client.fetch(paths.autoscalers(name.namespace), only)
-        return decode_list(found, decode_autoscaler)
+        return lists.decode_list(found, autoscalers.decode_autoscaler)
 
     async def delete_checkpoint(
         self, namespace: str, name: str, resource_version: str = ""
@@ -224,13 +220,13 @@ class Acts:
         """
         path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
         with self._rights.noted("evict"):
-            await self._client.post(path, encode_eviction(pod))
+            await self._client.post(path, evictions.encode_eviction(pod))
 
     async def try_eviction(self, pod: Pod) -> None:
         """Raise whatever `evict` would, and evict nobody."""
         path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
         with self._rights.noted("evict"):
-            await self._client.post(f"{path}?dryRun=All", encode_eviction(pod))
+            await self._client.post(f"{path}?dryRun=All", evictions.encode_eviction(pod))
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it still asks for what was seen.
@@ -258,24 +254,24 @@ class Acts:
         selector = {"labelSelector": f"{label}={value}"}
         with self._rights.noted("list pods"):
             found = await self._client.fetch(paths.pods(namespace), selector)
-        return decode_list(found, decode_pod).items
+        return lists.decode_list(found, pods.decode_pod).items
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
         """The lease as it is on the server, if there is one."""
         path = paths.item(paths.collection(LEASES, "leases", namespace), name)
         with self._rights.noted("fetch lease"), suppress(NotFoundError):
-            return decode_lease(await self._client.fetch(path, is_urgent=True))
+            return leases.decode_lease(await self._client.fetch(path, is_urgent=True))
         return None
 
     async def write_lease(self, lease: Lease) -> Lease:
         """Create the lease or replace the version that it names; ConflictError if another did."""
         path = paths.collection(LEASES, "leases", lease.namespace)
-        body = encode_lease(lease)
+        body = leases.encode_lease(lease)
         with self._rights.noted("write lease"):
             if not lease.resource_version:
-                return decode_lease(await self._client.post(path, body, is_urgent=True))
+                return leases.decode_lease(await self._client.post(path, body, is_urgent=True))
             named = paths.item(path, lease.name)
-            return decode_lease(await self._client.put(named, body, is_urgent=True))
+            return leases.decode_lease(await self._client.put(named, body, is_urgent=True))
 
     async def emit(self, event: Event) -> None:
         """Tell what happened; equal events are counted, and a failure is nobody's problem."""
@@ -317,7 +313,7 @@ class Acts:
         except ApiError:
             # Nothing was changed, which an error of this request would leave open.
             raise error from None
-        pod = next(iter(decode_list(found, decode_pod).items), None)
+        pod = next(iter(lists.decode_list(found, pods.decode_pod).items), None)
         if pod is None or pod.uid != seen.uid or not asks_for_same(pod, seen):
             raise error
         if pod.resource_version == seen.resource_version:
@@ -334,7 +330,7 @@ class Acts:
             seen["/metadata/resourceVersion"] = version
         tests = [{"op": "test", "path": each, "value": value} for each, value in seen.items()]
         path = paths.item(paths.pods(pod.namespace), pod.name, subresource)
-        await self._patch_if_it_applies(path, encode([*tests, *patch]))
+        await self._patch_if_it_applies(path, codec.encode([*tests, *patch]))
 
     async def _patch_if_it_applies(self, path: str, patch: bytes) -> None:
         try:
@@ -348,11 +344,13 @@ class Acts:
 
 def _delete_options(resource_version: str) -> bytes:
     preconditions = {"resourceVersion": resource_version}
-    return encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions})
+    return codec.encode(
+        {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+    )
 
 
 def _stored_status(autoscaler: Autoscaler) -> bytes:
-    return encode_status_patch(
+    return autoscalers.encode_status_patch(
         autoscaler.recommendation,
         autoscaler.conditions,
         observed_generation=autoscaler.observed_generation,

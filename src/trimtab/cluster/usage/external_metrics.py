@@ -14,20 +14,16 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Final, Protocol, TypeAlias
 
-from trimtab.api.usage.external_metrics import ExternalReading, PodGroup, decode_external_metrics
+from trimtab.api.usage import external_metrics
+from trimtab.api.usage.external_metrics import ExternalReading, PodGroup
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, UnreachableError
 from trimtab.cluster.http import paths
 from trimtab.cluster.ports import Clock
+from trimtab.core.model import selectors
 from trimtab.core.model.resources import Resource
-from trimtab.core.model.selectors import (
-    LabelRequirement,
-    Operator,
-    Selector,
-    equality,
-    format_selector,
-)
+from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 
 MOST_PODS: Final = 50
 """So many pods are asked for at once at most; their names have to fit into an address."""
@@ -73,8 +69,12 @@ class _Question:
     @property
     def selector(self) -> str:
         pods = self.group.pods
-        these = LabelRequirement(_POD, Operator.IN, pods) if pods[1:] else equality(_POD, pods[0])
-        return format_selector(Selector((*self.group.selector.requirements, these)))
+        these = (
+            LabelRequirement(_POD, Operator.IN, pods)
+            if pods[1:]
+            else selectors.equality(_POD, pods[0])
+        )
+        return selectors.format_selector(Selector((*self.group.selector.requirements, these)))
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class ExternalMetricsApi:
     async def _read(self, question: _Question, harvest: _Harvest) -> Sequence[ExternalReading]:
         path = paths.collection(_VERSION, question.metric, question.group.namespace)
         data = await self.server.fetch(path, {"labelSelector": question.selector})
-        listing = decode_external_metrics(question.resource, data)
+        listing = external_metrics.decode_external_metrics(question.resource, data)
         harvest.answered += 1
         harvest.problems += [one.error for one in listing.unreadable]
         return listing.items

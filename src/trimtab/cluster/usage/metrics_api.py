@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from trimtab.api.usage.pod_metrics import UsageColumns, decode_pod_metrics
+from trimtab.api.usage import pod_metrics
+from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.http import paths
 
@@ -29,5 +30,5 @@ class MetricsApi:
         """The newest reading of every container."""
         # It knows neither pages nor watches; one list has it all.
         path = paths.collection("metrics.k8s.io/v1beta1", "pods", self.namespace)
-        columns, self.unreadable = decode_pod_metrics(await self.server.fetch(path))
+        columns, self.unreadable = pod_metrics.decode_pod_metrics(await self.server.fetch(path))
         return columns

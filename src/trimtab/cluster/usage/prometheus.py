@@ -19,15 +19,8 @@ from trimtab.api.usage.prometheus import LabelledSeries
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.usage.prometheus_client import QueryClient
 from trimtab.core.model.resources import Resource
-from trimtab.core.usage.history_samples import (
-    Owner,
-    PastUsage,
-    PodTrace,
-    Series,
-    Shard,
-    gather,
-    list_owners,
-)
+from trimtab.core.usage import history_samples, prometheus_labels
+from trimtab.core.usage.history_samples import Owner, PastUsage, PodTrace, Series, Shard
 from trimtab.core.usage.prometheus_labels import (
     KNOWN_OWNER_LABELS,
     ORIGINAL,
@@ -37,11 +30,6 @@ from trimtab.core.usage.prometheus_labels import (
     PodLabels,
     UsageConvention,
     UsageLabels,
-    choose_usage,
-    list_pod_labels,
-    list_usage_labels,
-    rate_window,
-    sample_interval,
 )
 
 USUAL_JOB: Final = "kubernetes-cadvisor"
@@ -106,12 +94,12 @@ class Prometheus:
             self._names.cpu_metric if is_cpu else self._names.memory_metric,
             found.usage,
             namespace=shard.namespace,
-            window=rate_window(shard.step, found.interval),
+            window=prometheus_labels.rate_window(shard.step, found.interval),
         )
         labels = found.usage.labels
         # Whole amounts, as the original makes them of what Prometheus tells.
         factor = 1000.0 if is_cpu else 1.0
-        return gather(
+        return history_samples.gather(
             Series((pod, container), one.times, np.floor(one.values * factor))
             for one in await self._query_range(query, shard)
             if (pod := one.labels.get(labels.pod))
@@ -150,7 +138,7 @@ class Prometheus:
                 above[kind.kind, one.labels.get(kind.label, "")] = _owner(one)
         query = prometheus.past_pod_owners(labels, shard.namespace, shard.step)
         return [
-            PodTrace(pod, {}, float(one.times[-1]), list_owners(_owner(one), above))
+            PodTrace(pod, {}, float(one.times[-1]), history_samples.list_owners(_owner(one), above))
             for one in await self._query_range(query, shard)
             if (pod := one.labels.get(labels.pod)) and len(one.times)
         ]
@@ -191,10 +179,10 @@ class Prometheus:
 
     async def _find_usage(self) -> UsageConvention:
         names = self._names
-        looked_for = list_usage_labels(names.usage_labels)
+        looked_for = prometheus_labels.list_usage_labels(names.usage_labels)
         found = [Census(labels, await self._count_by_job(labels)) for labels in looked_for]
         is_demanded = names.job not in ("", USUAL_JOB)
-        chosen = choose_usage(found, names.job, is_job_demanded=is_demanded)
+        chosen = prometheus_labels.choose_usage(found, names.job, is_job_demanded=is_demanded)
         if chosen is None:
             job = f" of the job {names.job}" if is_demanded else ""
             raise HistoryError(
@@ -212,10 +200,10 @@ class Prometheus:
             except TooMuchHistoryError:
                 # The shorter spans have told enough.
                 break
-        return sample_interval(counts)
+        return prometheus_labels.sample_interval(counts)
 
     async def _find_pods(self) -> PodLabels | None:
-        for labels in list_pod_labels(self._names.pod_labels):
+        for labels in prometheus_labels.list_pod_labels(self._names.pod_labels):
             if await self._count(prometheus.count_pods(labels)):
                 return labels
         return None

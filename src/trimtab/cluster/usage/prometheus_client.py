@@ -17,7 +17,8 @@ from typing import Final, Self
 from urllib.parse import urlencode
 
 from trimtab import __version__
-from trimtab.api.usage.prometheus import LabelledSeries, decode_query_refusal, decode_series
+from trimtab.api.usage import prometheus
+from trimtab.api.usage.prometheus import LabelledSeries
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster import errors
 from trimtab.cluster.address import parse_address
@@ -32,7 +33,7 @@ from trimtab.cluster.auth.credentials import (
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
 from trimtab.cluster.ports import Clock
-from trimtab.core.model.validation import require_at_least, require_interval
+from trimtab.core.model import validation
 
 _HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding", "identity"))
 _CONNECT_PATIENCE: Final = timedelta(seconds=10)
@@ -58,9 +59,9 @@ class QuerySettings:
     """No answer may be larger; what would be is asked for in parts."""
 
     def __post_init__(self) -> None:
-        require_interval("timeout", self.timeout)
-        require_at_least("most_queries", self.most_queries, 1)
-        require_at_least("most_bytes", self.most_bytes, 1)
+        validation.require_interval("timeout", self.timeout)
+        validation.require_at_least("most_queries", self.most_queries, 1)
+        validation.require_at_least("most_bytes", self.most_bytes, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class QueryClient:
         """What a query yields; decoded while it is under way, for its bytes are held until then."""
         async with self._turns:
             try:
-                return decode_series(await self._fetch(f"/api/v1/{kind}", parameters))
+                return prometheus.decode_series(await self._fetch(f"/api/v1/{kind}", parameters))
             except DecodeError as error:
                 raise HistoryError(f"{self.shown_address}: not an answer: {error}") from error
 
@@ -193,7 +194,7 @@ class QueryClient:
         return bytes(body)
 
     def _refusal(self, status: int, body: bytes) -> HistoryError:
-        told = decode_query_refusal(body)
+        told = prometheus.decode_query_refusal(body)
         message = told.message or body[:_SHOWN].decode(errors="replace") or str(status)
         is_too_much = status in _TOO_MUCH_STATUSES or told.kind == "timeout"
         is_too_much |= any(text in told.message for text in _TOO_MUCH)

@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from trimtab.api.kinds.pods import decode_pod
-from trimtab.api.kinds.workloads import decode_workload
+from trimtab.api.kinds import pods, workloads
 from trimtab.core.model.pods import KEEPS_FROM_EVICTION, OwnerReference, Pod
 from trimtab.core.model.selectors import LabelRequirement
 from trimtab.core.model.workloads import Workload
@@ -27,12 +26,12 @@ _KEPT: Final = 65_536
 
 def decode_thrifty_pod(data: bytes) -> Pod:
     """The pod in the JSON of one Pod, as small as it can be kept."""
-    return share_parts(decode_pod(data))
+    return share_parts(pods.decode_pod(data))
 
 
 def decode_thrifty_workload(kind: str, data: bytes) -> Workload:
     """The workload in the JSON of one object of a well-known kind, as small as it can be kept."""
-    workload = decode_workload(kind, data)
+    workload = workloads.decode_workload(kind, data)
     selector = workload.selector
     if selector is not None:
         selector = replace(selector, requirements=tuple(map(_requirement, selector.requirements)))

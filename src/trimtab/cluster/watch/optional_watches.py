@@ -7,10 +7,12 @@ again and again looks like an attack to those who read the server's audit log.
 from datetime import timedelta
 from typing import Final, NoReturn, Protocol
 
-from trimtab.api.kinds.access_reviews import Question, decode_answer, encode_question
+from trimtab.api.kinds import access_reviews
+from trimtab.api.kinds.access_reviews import Question
 from trimtab.api.wire.codec import DecodeError
-from trimtab.cluster.errors import ClusterError, ForbiddenError, missing_right
-from trimtab.cluster.http.paths import collection
+from trimtab.cluster import errors
+from trimtab.cluster.errors import ClusterError, ForbiddenError
+from trimtab.cluster.http import paths
 from trimtab.cluster.ports import Clock
 
 ASK_AGAIN: Final = timedelta(minutes=1)
@@ -18,7 +20,7 @@ ASK_AGAIN: Final = timedelta(minutes=1)
 ASK_AT_FIRST: Final = timedelta(seconds=1)
 """So long, and then longer each time, in the beginning: a server that has just started, or roles
 that are made with us, may not be known yet, and who acts meanwhile sees less than it may."""
-_REVIEWS: Final = collection("authorization.k8s.io/v1", "selfsubjectaccessreviews")
+_REVIEWS: Final = paths.collection("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 
 
 class AccessReviewer(Protocol):
@@ -71,16 +73,18 @@ class PermittedFeed:
         """Feed the store until cancelled, from when on that is allowed."""
         delay = ASK_AT_FIRST
         while not await self._may_list():
-            self._refusal = missing_right(f"GET {self.path}", "list", self._resource, **self._where)
+            self._refusal = errors.missing_right(
+                f"GET {self.path}", "list", self._resource, **self._where
+            )
             await self._clock.sleep(delay)
             delay = min(2 * delay, ASK_AGAIN)
         self._refusal = None
         await self._feed.run()
 
     async def _may_list(self) -> bool:
-        question = encode_question(Question("list", self._resource, **self._where))
+        question = access_reviews.encode_question(Question("list", self._resource, **self._where))
         try:
-            answer = decode_answer(await self._server.post(_REVIEWS, question))
+            answer = access_reviews.decode_answer(await self._server.post(_REVIEWS, question))
         except (ClusterError, DecodeError):
             # Nobody says no: the list itself shows what is the matter.
             return True

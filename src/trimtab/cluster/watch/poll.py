@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
+from trimtab.api.wire import watch_events
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.watch_events import decode_entry
 from trimtab.cluster.errors import ClusterError, NotFoundError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.watch.store import Writer
@@ -63,4 +63,4 @@ class Poll(Generic[RecordT]):
         except NotFoundError:
             self._writer.replace(())
         else:
-            self._writer.replace([decode_entry(data, self._decode)])
+            self._writer.replace([watch_events.decode_entry(data, self._decode)])

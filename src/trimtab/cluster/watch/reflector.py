@@ -12,9 +12,9 @@ from functools import partial
 from random import Random
 from typing import Final, Generic, NoReturn, Protocol, TypeVar, assert_never
 
+from trimtab.api.wire import lists, watch_events
 from trimtab.api.wire.codec import DecodeError
-from trimtab.api.wire.lists import decode_list
-from trimtab.api.wire.watch_events import WatchRefused, decode_entry, decode_event
+from trimtab.api.wire.watch_events import WatchRefused
 from trimtab.cluster import errors
 from trimtab.cluster.errors import ClusterError, GoneError, TooLargeError, TooManyRequestsError
 from trimtab.cluster.ports import Clock
@@ -128,7 +128,9 @@ class Feed(Generic[RecordT]):
         if token := state_machine.continue_token(state):
             parameters["continue"] = token
         data = await self._server.fetch(kind.path, parameters)
-        page = decode_list(data, partial(decode_entry, decode_record=kind.decode))
+        page = lists.decode_list(
+            data, partial(watch_events.decode_entry, decode_record=kind.decode)
+        )
         if not page.resource_version:
             # Any JSON object would pass for an empty list, and empty the store.
             raise DecodeError("metadata.resourceVersion", "a list without a version")
@@ -150,7 +152,7 @@ class Feed(Generic[RecordT]):
             self.problem = None
             told = opened
             async for line in lines:
-                event = decode_event(line, self._kind.decode)
+                event = watch_events.decode_event(line, self._kind.decode)
                 if isinstance(event, WatchRefused):
                     raise errors.refusal(f"watch {self._kind.path}", event.status)
                 told, change = state_machine.take_event(told, event)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import inf
 from typing import Final, Protocol, TypeVar
 
+from trimtab.core.model import validation
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
@@ -29,8 +30,7 @@ from trimtab.core.model.pods import (
     PodPhase,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.model.validation import require_at_least
-from trimtab.core.sizing.container_resources import is_off
+from trimtab.core.sizing import container_resources
 
 _CONTAINER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -69,9 +69,9 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        require_at_least("smallest_change", self.smallest_change, 0)
-        require_at_least("lifetime", self.lifetime.total_seconds(), 0)
-        require_at_least("quick_oom", self.quick_oom.total_seconds(), 0)
+        validation.require_at_least("smallest_change", self.smallest_change, 0)
+        validation.require_at_least("lifetime", self.lifetime.total_seconds(), 0)
+        validation.require_at_least("quick_oom", self.quick_oom.total_seconds(), 0)
 
 
 class Urgent(Protocol):
@@ -150,7 +150,9 @@ def killed_early(
         return killed
     observed = observed_containers(pod.annotations)
     return [
-        each for each in killed if _is_observed(each, observed) and not is_off(autoscaler, each)
+        each
+        for each in killed
+        if _is_observed(each, observed) and not container_resources.is_off(autoscaler, each)
     ]
 
 

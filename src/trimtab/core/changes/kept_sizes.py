@@ -10,8 +10,9 @@ from dataclasses import replace
 from msgspec import structs
 
 from trimtab.core.changes import change
+from trimtab.core.model import limits
 from trimtab.core.model.autoscalers import ContainerRecommendation
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.capping import Capped
@@ -67,8 +68,8 @@ def bears_cut(
         and allocation.requests.get(Resource.MEMORY, has) < min(has, needed)
         for entry in kept
         if (allocation := given.get(entry.container_name)) is not None
-        for has in (amount_of(own.get(entry.container_name), Resource.MEMORY),)
-        for needed in (amount_of(entry.lower_bound, Resource.MEMORY),)
+        for has in (limits.amount_of(own.get(entry.container_name), Resource.MEMORY),)
+        for needed in (limits.amount_of(entry.lower_bound, Resource.MEMORY),)
     )
 
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.diagnosis.findings import Finding, Severity
+from trimtab.core.model import durations
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
-from trimtab.core.model.durations import brief
 from trimtab.core.model.matching import (
     Conflict,
     ObservedAutoscaler,
@@ -20,8 +20,8 @@ from trimtab.core.model.matching import (
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Workload
+from trimtab.core.recommendation import targets
 from trimtab.core.recommendation.conditions import ConditionType, Unsupported, UnsupportedReason
-from trimtab.core.recommendation.targets import select_pods
 from trimtab.core.updates.conditions import UpdateConditionType
 
 _PATIENCE: Final = timedelta(minutes=5)
@@ -92,7 +92,7 @@ def gather(
 ) -> AutoscalerFacts:
     """The facts about autoscalers, given each pod with its topmost workload."""
     verdicts = {
-        one.autoscaler.identity: select_pods(one.autoscaler, one.workload, one.topmost)
+        one.autoscaler.identity: targets.select_pods(one.autoscaler, one.workload, one.topmost)
         for one in sighted
     }
     observed = [
@@ -244,7 +244,7 @@ def _tell_silence(one: Governed, conditions: dict[str, Condition], now: datetime
         text = f"no recommendation: {told.reason}: {told.message}"
         return Finding(severity, text, explain, one.place)
     if age < _PATIENCE:
-        text = f"no recommendation yet; it was made {brief(age)} ago"
+        text = f"no recommendation yet; it was made {durations.brief(age)} ago"
         return Finding(Severity.NOTE, text, subject=one.place)
     chosen = one.autoscaler.recommenders
     if chosen and "default" not in chosen:

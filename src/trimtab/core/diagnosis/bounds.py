@@ -7,7 +7,8 @@ from typing import Final
 
 from trimtab.core.diagnosis.autoscalers import Governed
 from trimtab.core.diagnosis.findings import Finding, Severity
-from trimtab.core.model.autoscalers import ContainerMode, UpdateMode, policy_for
+from trimtab.core.model import autoscalers
+from trimtab.core.model.autoscalers import ContainerMode, UpdateMode
 from trimtab.core.model.hpa import Horizontal
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.pods import Allocation, PodPhase
@@ -50,7 +51,7 @@ def _shared(one: Governed, other: Horizontal) -> list[Resource]:
 def _controlled(one: Governed) -> frozenset[Resource]:
     """What the autoscaler may change in any container."""
     policies = one.autoscaler.policies
-    general = policy_for(policies, "*")
+    general = autoscalers.policy_for(policies, "*")
     found = [policy for policy in policies if policy.mode is not ContainerMode.OFF]
     resources = {resource for policy in found for resource in policy.controlled_resources}
     return frozenset(resources) if general is not None else frozenset(BOTH)

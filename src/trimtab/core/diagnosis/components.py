@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
-from trimtab.core.model.durations import brief
+from trimtab.core.model import durations
 
 _AHEAD: Final = timedelta(seconds=5)
 _STATUS_PATIENCE: Final = timedelta(minutes=1)
@@ -112,7 +112,7 @@ def _check_status(lease: HeldLease, now: datetime) -> Iterator[Finding]:
     if silence > max(_STATUS_PATIENCE, 3 * lease.duration):
         yield Finding(
             Severity.PROBLEM,
-            f"it was last renewed {brief(silence)} ago, by {lease.holder or 'nobody'}: "
+            f"it was last renewed {durations.brief(silence)} ago, by {lease.holder or 'nobody'}: "
             "new pods do not get their size, and updaters evict nobody",
             "look at the admission controller: its log tells why its self-test fails",
             lease.place,
@@ -131,7 +131,7 @@ def _check_leader(lease: HeldLease, now: datetime) -> Iterator[Finding]:
     elif not is_fresh:
         yield Finding(
             Severity.WARNING,
-            f"{lease.holder} has not renewed it for {brief(silence)}: nobody leads",
+            f"{lease.holder} has not renewed it for {durations.brief(silence)}: nobody leads",
             "look whether that component runs, and whether it may update leases",
             lease.place,
         )
@@ -161,7 +161,7 @@ def _silence(lease: HeldLease, now: datetime) -> timedelta:
 
 def _check_holder_clock(lease: HeldLease, now: datetime) -> Iterator[Finding]:
     if lease.renewed_at is not None and lease.renewed_at - now > _AHEAD:
-        ahead = brief(lease.renewed_at - now)
+        ahead = durations.brief(lease.renewed_at - now)
         yield Finding(
             Severity.WARNING,
             f"the clock of {lease.holder} is {ahead} ahead: it renewed this in the future",

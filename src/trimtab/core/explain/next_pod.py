@@ -7,10 +7,11 @@ pod's owner says; where the template is not known, the pod that runs stands in f
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from trimtab.core.model import json_patch, quantities
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.json_patch import Add, Operation, pointer
+from trimtab.core.model.json_patch import Add, Operation
 from trimtab.core.model.matching import (
     AutoscalerIndex,
     acts_on_new_pods,
@@ -18,14 +19,12 @@ from trimtab.core.model.matching import (
     match_autoscalers,
 )
 from trimtab.core.model.pods import Allocation, Container, Pod
-from trimtab.core.model.quantities import parse_amount
 from trimtab.core.model.resources import BOTH, Resources
-from trimtab.core.sizing.admission_patch import size_pod
+from trimtab.core.sizing import admission_patch, limit_range_check
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.limit_range_check import checked_items
 from trimtab.core.sizing.startup_boost import BoostError
+from trimtab.core.updates import successors
 from trimtab.core.updates.snapshot import ObservedPod
-from trimtab.core.updates.successors import from_template, template_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def size_newcomer(
         return unchanged
     autoscaler = found.autoscaler
     try:
-        sizing = size_pod(pod, autoscaler, gates=gates, room=room)
+        sizing = admission_patch.size_pod(pod, autoscaler, gates=gates, room=room)
     except BoostError:
         return replace(unchanged, is_boost_invalid=True)
     return NextPod(
@@ -78,10 +77,12 @@ def size_newcomer(
 
 def _before_admission(pod: Pod, room: BoostRoom, sizes: Mapping[str, Allocation] | None) -> Pod:
     """Return the new pod as the API server would show it to admission."""
-    template = template_of(pod, sizes, checked_items(room.limit_ranges))
+    template = successors.template_of(
+        pod, sizes, limit_range_check.checked_items(room.limit_ranges)
+    )
     if template is None:
-        return from_template(pod, [each.spec for each in pod.containers], ())
-    return from_template(pod, template, sizes or ())
+        return successors.from_template(pod, [each.spec for each in pod.containers], ())
+    return successors.from_template(pod, template, sizes or ())
 
 
 def _sized(container: Container, patch: Sequence[Operation]) -> Allocation:
@@ -90,11 +91,13 @@ def _sized(container: Container, patch: Sequence[Operation]) -> Allocation:
 
     def side(name: str, own: Resources | None) -> Resources:
         path = ("spec", container.kind, container.index, "resources", name)
-        paths = {kind: pointer(*path, kind) for kind in BOTH}
+        paths = {kind: json_patch.pointer(*path, kind) for kind in BOTH}
         kept = {kind: had for kind, had in (own or {}).items() if paths[kind] not in changed}
         given = {kind: changed.get(paths[kind]) for kind in BOTH}
         set_anew = {
-            kind: parse_amount(kind, text) for kind, text in given.items() if isinstance(text, str)
+            kind: quantities.parse_amount(kind, text)
+            for kind, text in given.items()
+            if isinstance(text, str)
         }
         return kept | set_anew
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from statistics import median_low
 from typing import TypeAlias
 
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
     ContainerRecommendation,
     UpdateMode,
 )
-from trimtab.core.model.matching import governor_of, index_by_workload
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.updates.snapshot import Snapshot
@@ -48,10 +48,10 @@ class ContainerView:
 
 def survey(snapshot: Snapshot) -> list[ContainerView]:
     """All containers of all autoscalers, by their names."""
-    index = index_by_workload(snapshot.autoscalers)
+    index = matching.index_by_workload(snapshot.autoscalers)
     governed: defaultdict[AutoscalerName, _Requests] = defaultdict(lambda: defaultdict(list))
     for observed in snapshot.pods:
-        autoscaler = governor_of(index, observed.workload, observed.pod.labels)
+        autoscaler = matching.governor_of(index, observed.workload, observed.pod.labels)
         if autoscaler is not None:
             _note(observed.pod, governed[autoscaler.identity])
     autoscalers = sorted(

@@ -17,17 +17,17 @@ from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unb
 from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict, PodCheck
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.guards.disruption_budgets import ReplicaGroup
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.matching import AutoscalerIndex, governor_of, index_by_workload
+from trimtab.core.model.matching import AutoscalerIndex
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing import node_use
+from trimtab.core.sizing import node_use, startup_boost
 from trimtab.core.sizing.node_use import Shortage
-from trimtab.core.sizing.startup_boost import boosted_containers
-from trimtab.core.updates import plan, resize_or_evict
-from trimtab.core.updates.candidate_cache import CandidateCache, spans_of
+from trimtab.core.updates import candidate_cache, candidates, plan, resize_or_evict, successors
+from trimtab.core.updates.candidate_cache import CandidateCache
 from trimtab.core.updates.candidates import (
     CHECKS,
     EVICTING_MODES,
@@ -35,15 +35,9 @@ from trimtab.core.updates.candidates import (
     CheckInputs,
     PlanContext,
     PlanSettings,
-    candidate_of,
-    facts_about,
-    reason_to_idle,
-    shrinks_to_take_back,
-    standing_of,
 )
 from trimtab.core.updates.resize_or_evict import Action
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
-from trimtab.core.updates.successors import ordinal_of
 
 _INSTANT: Final = timedelta(microseconds=1)
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
@@ -140,7 +134,9 @@ def view_plan(
             acts[disruption_budgets.owner_of(each.pod)].append(act)
     return PlanView(
         PlanContext(snapshot, settings, groups, now),
-        index_by_workload(snapshot.autoscalers, selectors_enabled=settings.gates.pod_selector),
+        matching.index_by_workload(
+            snapshot.autoscalers, selectors_enabled=settings.gates.pod_selector
+        ),
         {each.pod.uid: each for each in planned},
         acts,
         unknown,
@@ -168,7 +164,9 @@ def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
     outcome = view.outcomes.get(observed.pod.uid)
     if outcome is None:
         return None
-    case = _Case(observed, governor_of(view.index, observed.workload, observed.pod.labels), outcome)
+    case = _Case(
+        observed, matching.governor_of(view.index, observed.workload, observed.pod.labels), outcome
+    )
     hearing = _run_checks(case, view.context, view)
     explanation = PodExplanation(
         observed.pod,
@@ -230,7 +228,9 @@ def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView)
     lacking: Mapping[Resource, Shortage] = {}
     if judgement.distrust is None:
         claimed = _claimed_by_others(explanation, view)
-        candidate = candidate_of(facts, view.context, standing_of(facts, view.context))
+        candidate = candidates.candidate_of(
+            facts, view.context, candidates.standing_of(facts, view.context)
+        )
         lacking = plan.shortages(candidate, view.context, claimed)
     return replace(
         explanation,
@@ -253,9 +253,9 @@ def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResu
     if autoscaler is None or case.is_about_boost:
         return _CheckResults(held_back)
     judgement = context.judge(pod, autoscaler)
-    facts = facts_about(pod, autoscaler, case.observed.workload, judgement, context)
-    idle = reason_to_idle(autoscaler, context.settings.gates)
-    if idle is None and shrinks_to_take_back(facts, context):
+    facts = candidates.facts_about(pod, autoscaler, case.observed.workload, judgement, context)
+    idle = candidates.reason_to_idle(autoscaler, context.settings.gates)
+    if idle is None and candidates.shrinks_to_take_back(facts, context):
         # Nothing else is asked about a pod that is only given back what it has.
         asked = frozenset({CheckKind.BOOST, CheckKind.MODE, CheckKind.RESIZE, CheckKind.PAUSE})
         return _CheckResults(held_back, asked, facts, Action.RESIZE)
@@ -264,11 +264,11 @@ def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResu
     if judgement.distrust is not None:
         asked -= _OF_CHANGES
         found = [each for each in found if each is None or KIND_OF[each] not in _OF_CHANGES]
-    standing = standing_of(facts, context)
+    standing = candidates.standing_of(facts, context)
     found.append(standing if isinstance(standing, HoldReason) else None)
     way: Action | None = None
     if idle is None and judgement.distrust is None:
-        candidate = candidate_of(facts, context, standing)
+        candidate = candidates.candidate_of(facts, context, standing)
         if HoldReason.COOL_DOWN in found:
             # All else is asked as it will be after that.
             candidate = candidate._replace(restraint=None)
@@ -363,7 +363,7 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
             plan.count_down(act.pod, spent)
         if isinstance(act, Evict) and workload is not None:
             spent.evicted[workload] += 1
-        if isinstance(act, Evict) and (ordinal := ordinal_of(act.pod)) is not None:
+        if isinstance(act, Evict) and (ordinal := successors.ordinal_of(act.pod)) is not None:
             spent.ordinals[owner].add(ordinal)
         if isinstance(act, Resize) and restarts:
             spent.restarting.add(owner)
@@ -392,7 +392,7 @@ def _checks(case: _Case, hearing: _CheckResults, view: PlanView) -> Iterator[Pod
 
 def _has_boost(case: _Case) -> bool:
     is_unboost = isinstance(act_of(case.outcome), Unboost)
-    return is_unboost or bool(boosted_containers(case.observed.pod))
+    return is_unboost or bool(startup_boost.boosted_containers(case.observed.pod))
 
 
 def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
@@ -409,7 +409,7 @@ def _moments(case: _Case, context: PlanContext) -> list[datetime]:
     pod, autoscaler = case.observed.pod, case.autoscaler
     if autoscaler is None:
         return []
-    facts = facts_about(
+    facts = candidates.facts_about(
         pod, autoscaler, case.observed.workload, context.judge(pod, autoscaler), context
     )
     ends = [
@@ -423,7 +423,7 @@ def _moments(case: _Case, context: PlanContext) -> list[datetime]:
 
 def _spans(facts: CheckInputs, context: PlanContext) -> Iterator[tuple[datetime, timedelta]]:
     settings, memory = context.settings, facts.memory
-    yield from spans_of(facts.pod, facts.autoscaler, memory, settings)
+    yield from candidate_cache.spans_of(facts.pod, facts.autoscaler, memory, settings)
     if (since := memory.resize.resize_since) is not None:
         yield since, settings.evict_after_deferred
         yield since, resize_or_evict.IN_PROGRESS_FOR

@@ -13,12 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme, truncate
+from trimtab.core.histogram import buckets
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
-from trimtab.core.recommendation import estimators
-from trimtab.core.recommendation.groups import GroupColumns, lay_out, make_block
+from trimtab.core.recommendation import estimators, groups
+from trimtab.core.recommendation.groups import GroupColumns
 from trimtab.core.recommendation.steps import (
     EstimateSteps,
     History,
@@ -26,7 +27,7 @@ from trimtab.core.recommendation.steps import (
     estimate_steps,
     merge_history,
 )
-from trimtab.core.usage.aggregates import from_seconds
+from trimtab.core.usage import aggregates
 from trimtab.core.usage.cluster_usage import Usage
 
 _SCHEMES: Final = {Resource.CPU: CPU_BUCKETS, Resource.MEMORY: MEMORY_BUCKETS}
@@ -147,10 +148,10 @@ def explain_containers(
 ) -> tuple[ContainerWorking, ...]:
     """How all numbers of an autoscaler that learns come about now, by container name."""
     learner, feeders = usage.links.learners[name], usage.aggregates.ints("feeders")
-    block = make_block(learner, feeders, settings)
+    block = groups.make_block(learner, feeders, settings)
     if not block.container_names:
         return ()
-    layout = lay_out({name: block})
+    layout = groups.lay_out({name: block})
     workings = estimate_steps(usage.aggregates, layout, settings)
     view = _View(layout, settings, workings, merge_history(usage.aggregates, layout))
     return tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
@@ -187,8 +188,8 @@ def _explain(view: _View, row: int, name: str) -> ContainerWorking:
     return ContainerWorking(
         name,
         int(history.count[row]),
-        from_seconds(float(history.first[row])),
-        from_seconds(float(history.last[row])),
+        aggregates.from_seconds(float(history.first[row])),
+        aggregates.from_seconds(float(history.last[row])),
         int(group["size"]),
         int(group["live"]),
         tuple(
@@ -250,7 +251,7 @@ def _bucket(resource: Resource, index: int) -> ExplainedBucket | None:
     if index >= scheme.count:
         return None
     edges = estimators.to_amounts(resource, np.array([scheme.starts[index], scheme.ends[index]]))
-    start, end = truncate(edges).astype(np.int64).tolist()
+    start, end = buckets.truncate(edges).astype(np.int64).tolist()
     return ExplainedBucket(index, start, end)
 
 

@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from trimtab.core.changes.outcomes import Evict, Resize
+from trimtab.core.model import cap_notes
 from trimtab.core.model.autoscalers import AutoscalerName
-from trimtab.core.model.cap_notes import Note, NoteKind, has_note, names_autoscaler
+from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import (
@@ -28,7 +29,7 @@ from trimtab.core.model.pods import (
     WorkloadName,
 )
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing.startup_boost import annotation_name, boosted_containers
+from trimtab.core.sizing import startup_boost
 
 SUCCESSOR_WITHIN: Final = timedelta(minutes=10)
 """How long an owner may take to create a successor."""
@@ -234,7 +235,11 @@ def _judge_eviction(
         case None:
             # A boosted successor shows its CPU when its boost has ended.
             is_early = now - expectation.since < SUCCESSOR_WITHIN
-            return None if is_early and boosted_containers(successor) else Void(expectation)
+            return (
+                None
+                if is_early and startup_boost.boosted_containers(successor)
+                else Void(expectation)
+            )
         case True:
             return Fulfilled(expectation, successor)
         case False:
@@ -253,11 +258,11 @@ def _suspect(
     if not is_admitted(successor):
         return Suspect.ADMISSION
     updates = successor.annotations.get(UPDATES, "")
-    if updates and not names_autoscaler(updates, expectation.autoscaler.name):
+    if updates and not cap_notes.names_autoscaler(updates, expectation.autoscaler.name):
         return Suspect.OTHER_AUTOSCALER
     off = [(kind, has) for kind, has, is_near in _compare(expectation, successor) if not is_near]
     for note, suspect in _OF_NOTES.items():
-        if any(has_note(successor.annotations, Note(kind, note)) for kind, _ in off):
+        if any(cap_notes.has_note(successor.annotations, Note(kind, note)) for kind, _ in off):
             return suspect
     bounds = {
         (kind, amount)
@@ -271,7 +276,7 @@ def _suspect(
 def _compare(expectation: Expectation, pod: Pod) -> Iterator[tuple[Resource, int | None, bool]]:
     """Each resource that should change: what the pod has of it, and whether that is nearer."""
     for container in pod.containers:
-        boosted = annotation_name(container.name) in pod.annotations
+        boosted = startup_boost.annotation_name(container.name) in pod.annotations
         requests = _requests(container, of_successor=expectation.is_eviction)
         before = expectation.before.get(container.name, NO_AMOUNTS)
         for kind, wanted in expectation.wanted.get(container.name, NO_AMOUNTS).items():

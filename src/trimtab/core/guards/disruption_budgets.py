@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from trimtab.core.model import validation
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.validation import require_at_least, require_fraction
 
 # Owners that say how many pods they want: where that is not known, or is none, hands off. A job
 # does not say it, and other kinds may not; there the live pods are what is wanted.
@@ -41,8 +41,8 @@ class DisruptionSettings:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        require_at_least("min_replicas", self.min_replicas, 0)
-        require_fraction("tolerance", self.tolerance)
+        validation.require_at_least("min_replicas", self.min_replicas, 0)
+        validation.require_fraction("tolerance", self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.model.validation import require_at_least
+from trimtab.core.model import validation
 
 _FIRST_SHARE: Final = 0.1
 """The share of the pace that is allowed from the first moment on."""
@@ -29,8 +29,8 @@ class PaceSettings:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        require_at_least("burst", self.burst, 1)
-        require_at_least("slow_start", self.slow_start.total_seconds(), 0)
+        validation.require_at_least("burst", self.burst, 1)
+        validation.require_at_least("slow_start", self.slow_start.total_seconds(), 0)
 
     @property
     def is_limited(self) -> bool:

@@ -11,8 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trimtab.core.histogram.buckets import CORE, Floats, Ints, truncate
-from trimtab.core.model.recommendation import RecommendationSettings, humanize
+from trimtab.core.histogram import buckets
+from trimtab.core.histogram.buckets import CORE, Floats, Ints
+from trimtab.core.model import recommendation
+from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import Resource
 
 TARGET, LOWER, UPPER = range(3)
@@ -50,12 +52,12 @@ def estimate(
     percentiles: Floats, confidences: Floats, floors: Ints, margin_fraction: float
 ) -> Estimate:
     """Target, lower and upper bound of each row, in the percentiles' unit."""
-    base = truncate(percentiles)
+    base = buckets.truncate(percentiles)
     # Without confidence factors are endless, and nothing times that is not a number. Both are
     # meant: the one ends as the largest estimate, the other as the floor.
     with np.errstate(invalid="ignore", over="ignore"):
-        with_margin = base + truncate(base * margin_fraction)
-        scaled = truncate(with_margin * confidence_factors(confidences))
+        with_margin = base + buckets.truncate(base * margin_fraction)
+        scaled = buckets.truncate(with_margin * confidence_factors(confidences))
     floored = np.maximum(scaled, floors[:, np.newaxis]).astype(np.int64)
     return Estimate(base, with_margin, scaled, floored)
 
@@ -67,7 +69,7 @@ def to_amounts(resource: Resource, percentiles: Floats) -> Floats:
 
 def split_floor(pod_floor: int, live_containers: Ints) -> Ints:
     """The part of a pod's floor that falls to each of so many containers."""
-    return truncate(pod_floor * (1.0 / np.maximum(live_containers, 1))).astype(np.int64)
+    return buckets.truncate(pod_floor * (1.0 / np.maximum(live_containers, 1))).astype(np.int64)
 
 
 def round_up(amounts: Ints, multiple: int) -> Ints:
@@ -79,7 +81,7 @@ def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) 
     """The amounts as the operator wants them printed."""
     rounded = round_up(amounts, settings.of(resource).rounding)
     if resource is Resource.MEMORY and settings.humanize_memory:
-        flat = [humanize(amount) for amount in rounded.ravel().tolist()]
+        flat = [recommendation.humanize(amount) for amount in rounded.ravel().tolist()]
         return np.array(flat, dtype=np.int64).reshape(rounded.shape)
     return rounded
 

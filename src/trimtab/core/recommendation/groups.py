@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from trimtab.core.histogram.buckets import Ints
 from trimtab.core.histogram.memory_peaks import Booleans
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for, scales
-from trimtab.core.model.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
+from trimtab.core.model import autoscalers, recommendation
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH
 from trimtab.core.usage.selector_index import AutoscalerAggregates
 
@@ -80,7 +81,7 @@ def make_block(
     """
     policies = learner.autoscaler.policies
     known = learner.live_names(feeders) or learner.container_names
-    names = sorted(name for name in known if scales(policies, name))
+    names = sorted(name for name in known if autoscalers.scales(policies, name))
     rows = [learner.rows(name) for name in names]
     groups = np.zeros(len(names), _GROUP)
     groups["size"] = [len(some) for some in rows]
@@ -103,10 +104,10 @@ def lay_out(blocks: Mapping[AutoscalerName, AutoscalerGroups]) -> GroupColumns:
 def _write_policy(
     group: np.void, autoscaler: Autoscaler, name: str, settings: RecommendationSettings
 ) -> None:
-    policy = policy_for(autoscaler.policies, name)
-    caps = caps_for(policy, settings.max_allowed)
+    policy = autoscalers.policy_for(autoscaler.policies, name)
+    caps = recommendation.caps_for(policy, settings.max_allowed)
     controlled = BOTH if policy is None else policy.controlled_resources
     group["min"], group["max"] = caps.least, caps.most
     group["controlled"] = [resource in controlled for resource in BOTH]
-    wants = wants_integer_cpu(autoscaler.annotations, name)
+    wants = recommendation.wants_integer_cpu(autoscaler.annotations, name)
     group["integer_cpu"] = settings.integer_cpu and wants

@@ -13,8 +13,9 @@ from datetime import timedelta
 import numpy as np
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for, scales
-from trimtab.core.model.recommendation import PublishedRecommendation, caps_for
+from trimtab.core.model import autoscalers, recommendation
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.usage.checkpoint_extras import Supplement
 from trimtab.core.usage.checkpoints import CheckpointKey
@@ -63,7 +64,8 @@ def keep_up(
     said = {
         one.container_name: _capped(one, autoscaler, global_max)
         for one in autoscaler.recommendation or ()
-        if one.container_name in relearning and scales(autoscaler.policies, one.container_name)
+        if one.container_name in relearning
+        and autoscalers.scales(autoscaler.policies, one.container_name)
     }
     if not said:
         return known
@@ -106,8 +108,8 @@ def _capped(
     said: ContainerRecommendation, autoscaler: Autoscaler, global_max: Resources
 ) -> ContainerRecommendation:
     """What was said, as far as the policy of today still allows it."""
-    policy = policy_for(autoscaler.policies, said.container_name)
-    most = dict(zip(BOTH, caps_for(policy, global_max).most, strict=True))
+    policy = autoscalers.policy_for(autoscaler.policies, said.container_name)
+    most = dict(zip(BOTH, recommendation.caps_for(policy, global_max).most, strict=True))
     controlled = BOTH if policy is None else policy.controlled_resources
 
     def within(amounts: Resources | None) -> Resources:

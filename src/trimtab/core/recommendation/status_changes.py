@@ -17,6 +17,7 @@ import numpy as np
 
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model import validation
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
@@ -24,7 +25,6 @@ from trimtab.core.model.autoscalers import (
     ContainerRecommendation,
 )
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.model.validation import require_at_least, require_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class PublishingSettings:
     """All other moves are written when nothing else was written for so long, in their turn."""
 
     def __post_init__(self) -> None:
-        require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
-        require_at_least("far_move_fraction", self.far_move_fraction, 0)
-        require_at_least("drift_fraction", self.drift_fraction, 0)
-        require_interval("patience", self.patience)
+        validation.require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
+        validation.require_at_least("far_move_fraction", self.far_move_fraction, 0)
+        validation.require_at_least("drift_fraction", self.drift_fraction, 0)
+        validation.require_interval("patience", self.patience)
 
     @property
     def drift_patience(self) -> timedelta:

@@ -11,9 +11,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode, holds
+from trimtab.core.model import autoscalers, limits
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import (
     Allocation,
@@ -27,7 +28,7 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.report import severity
 from trimtab.core.report.severity import SizeSeverity
 from trimtab.core.report.virtual_autoscalers import Group
-from trimtab.core.sizing.container_resources import is_off, recommended_for_pod
+from trimtab.core.sizing import container_resources
 from trimtab.core.sizing.node_capacity import NodeRooms
 
 _MINUTE: Final = timedelta(minutes=1)
@@ -119,12 +120,14 @@ class ContainerSizing:
         """What all pods would request for it."""
         told = NO_AMOUNTS if self.recommended is None else self.recommended.requests or NO_AMOUNTS
         return (
-            self.pods * told[resource] if resource in told else amount_of(self.requested, resource)
+            self.pods * told[resource]
+            if resource in told
+            else limits.amount_of(self.requested, resource)
         )
 
     def difference(self, resource: Resource) -> int:
         """By how much all pods would request more."""
-        return self.wanted(resource) - amount_of(self.requested, resource)
+        return self.wanted(resource) - limits.amount_of(self.requested, resource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,9 @@ def size_group(
         *surroundings.rooms.for_pod(middle),
     )
     # What is told in mode Off is recommended all the same, only not done.
-    allotments = recommended_for_pod(middle, replace(known, mode=UpdateMode.RECREATE), bounds)
+    allotments = container_resources.recommended_for_pod(
+        middle, replace(known, mode=UpdateMode.RECREATE), bounds
+    )
     given = {name: Allocation(each.requests, each.limits) for name, each in allotments.items()}
     containers = tuple(
         ContainerSizing(
@@ -199,7 +204,7 @@ def size_group(
             learned=learned.get(each.name, Learned()),
             doubt=_doubt(autoscaler, each, given, learned),
             kind=each.kind,
-            held=frozenset(kind for kind in BOTH if holds(autoscaler, each.name, kind)),
+            held=frozenset(kind for kind in BOTH if autoscalers.holds(autoscaler, each.name, kind)),
             is_published=each.name in published,
         )
         for each in middle.containers
@@ -217,10 +222,12 @@ def size_group(
 def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> ReportTotals:
     """What all workloads request, and what they should."""
     containers = [each for workload in workloads for each in workload.containers]
-    requested = {kind: sum(amount_of(one.requested, kind) for one in containers) for kind in BOTH}
+    requested = {
+        kind: sum(limits.amount_of(one.requested, kind) for one in containers) for kind in BOTH
+    }
     wanted = {kind: sum(one.wanted(kind) for one in containers) for kind in BOTH}
     told = [node.allocatable for node in nodes]
-    capacity = {kind: sum(amount_of(one, kind) for one in told) for kind in BOTH if told}
+    capacity = {kind: sum(limits.amount_of(one, kind) for one in told) for kind in BOTH if told}
     mark = severity.score([each.severity for each in containers])
     return ReportTotals(requested, wanted, capacity, mark)
 
@@ -252,7 +259,7 @@ def _doubt(
     learned: Mapping[str, Learned],
 ) -> MissingRecommendation | None:
     """Why a container is given nothing, if it is not."""
-    if is_off(autoscaler, container):
+    if container_resources.is_off(autoscaler, container):
         return MissingRecommendation.SWITCHED_OFF
     if container.name in given:
         return None
@@ -267,7 +274,7 @@ def _count(container: str, live: Sequence[Pod]) -> tuple[int, Resources]:
     """How many pods have a container, and what all of them request for it."""
     members = [one for pod in live for one in pod.containers if one.name == container]
     return len(members), {
-        kind: sum(amount_of(one.current.requests, kind) for one in members) for kind in BOTH
+        kind: sum(limits.amount_of(one.current.requests, kind) for one in members) for kind in BOTH
     }
 
 
@@ -277,7 +284,9 @@ def _pod_in_the_middle(pods: Sequence[Pod]) -> Pod:
 
 
 def _request(pod: Pod, resource: Resource) -> int:
-    return sum(amount_of(container.current.requests, resource) for container in pod.containers)
+    return sum(
+        limits.amount_of(container.current.requests, resource) for container in pod.containers
+    )
 
 
 def _shares(
@@ -289,7 +298,7 @@ def _shares(
     return {
         kind: sum(_would_request(each, recommended, kind) for each in pod.containers) / most
         for kind in BOTH
-        if (most := amount_of(node.allocatable, kind))
+        if (most := limits.amount_of(node.allocatable, kind))
     }
 
 
@@ -297,4 +306,4 @@ def _would_request(
     container: Container, recommended: Mapping[str, Allocation], resource: Resource
 ) -> int:
     told = recommended.get(container.name, Allocation()).requests or NO_AMOUNTS
-    return told.get(resource, amount_of(container.current.requests, resource))
+    return told.get(resource, limits.amount_of(container.current.requests, resource))

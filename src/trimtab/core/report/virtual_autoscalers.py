@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
+from trimtab.core.model import matching, selectors
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, TargetReference
-from trimtab.core.model.matching import ObservedAutoscaler, governor_of, index_by_workload
+from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Pod, WorkloadName
-from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Workload
 
 _LABEL: Final = "trimtab.dev/shadow"
@@ -51,11 +52,11 @@ class Group:
 
 def group_pods(pods: Iterable[Owned], autoscalers: Iterable[ObservedAutoscaler]) -> list[Group]:
     """All groups, by namespace, kind and name."""
-    index = index_by_workload(autoscalers)
+    index = matching.index_by_workload(autoscalers)
     groups: dict[tuple[WorkloadName, AutoscalerName], list[Group]] = {}
     for owned in pods:
         workload = None if owned.workload is None else owned.workload.name
-        governor = governor_of(index, workload, owned.pod.labels)
+        governor = matching.governor_of(index, workload, owned.pod.labels)
         found = _shadow(owned) if governor is None else _governed(owned, governor)
         groups.setdefault((found.workload, found.autoscaler.identity), []).append(found)
     return [_join(parts) for _, parts in sorted(groups.items(), key=itemgetter(0))]
@@ -85,7 +86,7 @@ def _shadow(owned: Owned) -> Group:
     selector = None if owned.workload is None else owned.workload.selector
     if selector is None or not selector.requirements:
         value = f"{name.kind}/{name.name}"
-        selector = Selector((equality(_LABEL, value),))
+        selector = Selector((selectors.equality(_LABEL, value),))
         pod = replace(pod, labels={**pod.labels, _LABEL: value})
     target = TargetReference(name.kind, name.name, owned.api_version)
     # No object can have such a name, so that it is nobody else's.

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from trimtab.core.model.autoscalers import Autoscaler, effective_boost, holds
-from trimtab.core.model.cap_notes import LEFT_OUT, ContainerUpdate, Note, NoteKind, format_updates
+from trimtab.core.model import autoscalers, cap_notes, json_patch, pods, quantities
+from trimtab.core.model.autoscalers import Autoscaler
+from trimtab.core.model.cap_notes import LEFT_OUT, ContainerUpdate, Note, NoteKind
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.json_patch import Add, Operation, Patch, Remove, pointer
+from trimtab.core.model.json_patch import Add, Operation, Patch, Remove
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of, without_negatives
 from trimtab.core.model.pods import (
@@ -23,9 +24,7 @@ from trimtab.core.model.pods import (
     ContainerKind,
     Pod,
     TargetResources,
-    format_observed_containers,
 )
-from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.boost_room import BoostRoom, BoostShare, fit_boosts, give_up, share_of
 from trimtab.core.sizing.container_resources import (
@@ -61,9 +60,9 @@ from trimtab.core.sizing.startup_boost import (
 _NO_ALLOTMENT: Final = Allotment()
 _ENDLESS: Final = BoostRoom()
 _NO_OFFER: Final = Offer()
-_ANNOTATIONS: Final = pointer("metadata", "annotations")
-_UPDATES_PATH: Final = pointer("metadata", "annotations", UPDATES)
-_OBSERVED_PATH: Final = pointer("metadata", "annotations", OBSERVED_CONTAINERS)
+_ANNOTATIONS: Final = json_patch.pointer("metadata", "annotations")
+_UPDATES_PATH: Final = json_patch.pointer("metadata", "annotations", UPDATES)
+_OBSERVED_PATH: Final = json_patch.pointer("metadata", "annotations", OBSERVED_CONTAINERS)
 _BOOST_NOTES: Final = {
     NoteKind.LIMIT_RANGE_REFUSES: NoteKind.BOOST_LIMIT_RANGE,
     NoteKind.QUOTA_REFUSES: NoteKind.BOOST_QUOTA,
@@ -199,7 +198,7 @@ def _map_operations(
 ) -> list[Operation]:
     kind, index = container.kind, container.index
     found: list[Operation] = [
-        Add(_resource_path(kind, index, key, each), format_amount(each, wanted[each]))
+        Add(_resource_path(kind, index, key, each), quantities.format_amount(each, wanted[each]))
         for each in BOTH
         if each in wanted
     ]
@@ -209,7 +208,7 @@ def _map_operations(
 # The same few paths are in every patch.
 @lru_cache(maxsize=4096)
 def _resource_path(kind: ContainerKind, index: int, *keys: str) -> str:
-    return pointer("spec", kind, index, "resources", *keys)
+    return json_patch.pointer("spec", kind, index, "resources", *keys)
 
 
 class _ContainerSize(msgspec.Struct, frozen=True):
@@ -432,9 +431,9 @@ class _PodSizer(msgspec.Struct, frozen=True):
         self, container: Container, own: Allocation, recommended: Allotment
     ) -> BoostSpan | None:
         """The boost that the container is to get, if any, also in mode Off (D5)."""
-        if holds(self.autoscaler, container.name, Resource.CPU):
+        if autoscalers.holds(self.autoscaler, container.name, Resource.CPU):
             return None
-        boost = effective_boost(self.autoscaler, container.name)
+        boost = autoscalers.effective_boost(self.autoscaler, container.name)
         if boost is None:
             return None
         item = effective_item(self.room.limit_ranges, LimitRangeType.CONTAINER)
@@ -668,8 +667,8 @@ def _operations(
         kept = {wish.container.name for wish in wishes if wish.keeps_mark}
         found += [_unmark(name) for name in marked if name not in kept]
     if updates:
-        found.append(Add(_UPDATES_PATH, format_updates(autoscaler_name, updates)))
-    found.append(Add(_OBSERVED_PATH, format_observed_containers(pod.containers)))
+        found.append(Add(_UPDATES_PATH, cap_notes.format_updates(autoscaler_name, updates)))
+    found.append(Add(_OBSERVED_PATH, pods.format_observed_containers(pod.containers)))
     return found
 
 
@@ -706,8 +705,8 @@ def _update(wish: _ContainerSize, requests: Resources, limits: Resources) -> Con
 
 
 def _unmark(container_name: str) -> Operation:
-    return Remove(pointer("metadata", "annotations", annotation_name(container_name)))
+    return Remove(json_patch.pointer("metadata", "annotations", annotation_name(container_name)))
 
 
 def _annotate(name: str, value: str) -> Operation:
-    return Add(pointer("metadata", "annotations", name), value)
+    return Add(json_patch.pointer("metadata", "annotations", name), value)

@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from trimtab.core.model import autoscalers
 from trimtab.core.model.autoscalers import (
     ContainerPolicy,
     ContainerRecommendation,
     ControlledValues,
     Held,
-    policy_for,
 )
 from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
@@ -224,7 +224,7 @@ def cap_for_pod(
         recommendation = _without_held(fitted, held) if held else fitted
         container = containers.get(recommendation.container_name)
         if container is not None:
-            policy = policy_for(policies, container.name) if policies else None
+            policy = autoscalers.policy_for(policies, container.name) if policies else None
             if policy is None and container_item is None:
                 # Nothing bounds most containers.
                 capped.append(recommendation)
@@ -244,7 +244,7 @@ def cap_for_pod(
 
 def _with_fixed_limits(pod: Pod, policies: tuple[ContainerPolicy, ...]) -> frozenset[str]:
     """Return the names of the containers whose limits follow no request."""
-    found = {each.name: policy_for(policies, each.name) for each in pod.containers}
+    found = {each.name: autoscalers.policy_for(policies, each.name) for each in pod.containers}
     return frozenset(
         name
         for name, policy in found.items()
@@ -264,7 +264,7 @@ def _uncontrolled(
     return frozenset(
         Held(kind, entry.container_name)
         for entry in recommendations
-        if (policy := policy_for(policies, entry.container_name)) is not None
+        if (policy := autoscalers.policy_for(policies, entry.container_name)) is not None
         for kind in BOTH
         if kind not in policy.controlled_resources
     )

@@ -4,14 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from trimtab.core.model.autoscalers import (
-    Autoscaler,
-    ContainerMode,
-    ControlledValues,
-    UpdateMode,
-    policy_for,
-    scales,
-)
+from trimtab.core.model import autoscalers
+from trimtab.core.model.autoscalers import Autoscaler, ContainerMode, ControlledValues, UpdateMode
 from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.model.limits import NO_AMOUNTS, proportional_limits
@@ -51,7 +45,10 @@ def recommended_for_pod(
     allotted, policies = {}, autoscaler.policies
     for container in pod.containers:
         name = container.name
-        entry, policy = found.get(name), policy_for(policies, name) if policies else None
+        entry, policy = (
+            found.get(name),
+            autoscalers.policy_for(policies, name) if policies else None,
+        )
         if entry is None or (policy is not None and policy.mode is ContainerMode.OFF):
             continue
         notes = capped.notes.get(name, ())
@@ -65,14 +62,14 @@ def recommended_for_pod(
 
 def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
     """Whether the container's limits follow its requests."""
-    policy = policy_for(autoscaler.policies, container.name)
+    policy = autoscalers.policy_for(autoscaler.policies, container.name)
     return policy is None or policy.controlled_values is ControlledValues.REQUESTS_AND_LIMITS
 
 
 def is_off(autoscaler: Autoscaler, container: Container) -> bool:
     """Whether the container is not to be scaled."""
     policies = autoscaler.policies
-    return bool(policies) and not scales(policies, container.name)
+    return bool(policies) and not autoscalers.scales(policies, container.name)
 
 
 def wanted_by_autoscaler(

@@ -8,12 +8,8 @@ whole pod: nothing here changes them.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from trimtab.core.model.limit_ranges import (
-    OF_LIMIT_RANGES,
-    LimitRangeItem,
-    LimitRangeType,
-    effective_item,
-)
+from trimtab.core.model import limit_ranges
+from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import BOTH, Resource
@@ -51,7 +47,7 @@ def find_refused(
 
 def with_defaults(items: Sequence[LimitRangeItem], allocation: Allocation) -> Allocation:
     """Return what the API server makes of a new container that leaves amounts out."""
-    item = effective_item(items, LimitRangeType.CONTAINER)
+    item = limit_ranges.effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return allocation
     default, limits = item.default or NO_AMOUNTS, allocation.limits or NO_AMOUNTS

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
+from trimtab.core.model import limits
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of, scale
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.nodes import Node, Placement, may_go_to
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
@@ -98,7 +99,7 @@ class NodeRooms:
         if node_name in found.sole:
             found = self._find((placement, own, node_name))
         return any(
-            all(requests.get(kind, 0) <= amount_of(room.max, kind) for kind in BOTH)
+            all(requests.get(kind, 0) <= limits.amount_of(room.max, kind) for kind in BOTH)
             for room in found.rooms
         )
 
@@ -118,8 +119,8 @@ class NodeRooms:
     def _room(self, node: Node, own: WorkloadName | None) -> tuple[int, int]:
         """Return the node's room for a pod, beside the daemons of other owners."""
         cpu, memory = given = (
-            amount_of(node.allocatable, Resource.CPU),
-            amount_of(node.allocatable, Resource.MEMORY),
+            limits.amount_of(node.allocatable, Resource.CPU),
+            limits.amount_of(node.allocatable, Resource.MEMORY),
         )
         doubtful: list[Daemon] = []
         for goes_there, group in zip(self._visited[node.name][1], self._groups, strict=True):
@@ -219,8 +220,8 @@ def _beside_doubtful(
         if daemon.lesser is not None:
             sizes.append(daemon.lesser)
         for requests, share in ((each.requests, each.share) for each in sizes):
-            more_cpu = cpu + amount_of(requests, Resource.CPU)
-            more_memory = memory + amount_of(requests, Resource.MEMORY)
+            more_cpu = cpu + limits.amount_of(requests, Resource.CPU)
+            more_memory = memory + limits.amount_of(requests, Resource.MEMORY)
             if more_cpu <= share * left[0] and more_memory <= share * left[1]:
                 cpu, memory = more_cpu, more_memory
                 break
@@ -229,7 +230,7 @@ def _beside_doubtful(
 
 
 def _size(daemon: Daemon) -> tuple[int, int, WorkloadName]:
-    cpu, memory = (amount_of(daemon.requests, kind) for kind in BOTH)
+    cpu, memory = (limits.amount_of(daemon.requests, kind) for kind in BOTH)
     return cpu, memory, daemon.owner
 
 
@@ -255,7 +256,9 @@ def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
     """The room on the largest nodes, as bounds: none of them gives less of all than another."""
     cpu, memory = BOTH
     given = (node.allocatable for node in nodes)
-    return _frontier(((amount_of(each, cpu), amount_of(each, memory)), "") for each in given).rooms
+    return _frontier(
+        ((limits.amount_of(each, cpu), limits.amount_of(each, memory)), "") for each in given
+    ).rooms
 
 
 def _frontier(rooms: Iterable[tuple[tuple[int, int], str]]) -> _Frontier:
@@ -280,8 +283,8 @@ def _frontier(rooms: Iterable[tuple[tuple[int, int], str]]) -> _Frontier:
 def cpu_room(limit_ranges: Iterable[LimitRangeItem], memory_bytes: int) -> int | None:
     """The most CPU that some node has to give beside so much memory; None if nothing is known."""
     rooms = [item.max or NO_AMOUNTS for item in limit_ranges if item.type is LimitRangeType.NODE]
-    able = [each for each in rooms if amount_of(each, Resource.MEMORY) >= memory_bytes]
-    return max((amount_of(each, Resource.CPU) for each in able or rooms), default=None)
+    able = [each for each in rooms if limits.amount_of(each, Resource.MEMORY) >= memory_bytes]
+    return max((limits.amount_of(each, Resource.CPU) for each in able or rooms), default=None)
 
 
 def fit_node(
@@ -347,10 +350,12 @@ _Cuts: TypeAlias = Mapping[Resource, Mapping[str, int]]
 
 def _asked_for(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> int:
     """The amount that the pod asks for if nothing is cut."""
-    asked = amount_of(pod.overhead, kind)
+    asked = limits.amount_of(pod.overhead, kind)
     for container in pod.containers:
         target = targets.get(container.name, NO_AMOUNTS)
-        asked += target[kind] if kind in target else amount_of(container.current.requests, kind)
+        asked += (
+            target[kind] if kind in target else limits.amount_of(container.current.requests, kind)
+        )
     return asked
 
 
@@ -358,14 +363,14 @@ def _demand_of(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> _D
     stakes, fixed = {}, 0
     for container in pod.containers:
         target = targets.get(container.name, NO_AMOUNTS)
-        has = amount_of(container.current.requests, kind)
+        has = limits.amount_of(container.current.requests, kind)
         if kind in target:
             # The node of a pod has given it what it has, whatever can be seen of nodes now.
             kept = min(has, target[kind]) if pod.node_name else 0
             stakes[container.name] = _Stake(target[kind], kept)
         else:
             fixed += has
-    return _Demand(stakes, fixed + amount_of(pod.overhead, kind))
+    return _Demand(stakes, fixed + limits.amount_of(pod.overhead, kind))
 
 
 def _has_room(room: Resources, asked: Resources) -> bool:
@@ -396,7 +401,7 @@ def _share_out(stakes: Mapping[str, _Stake], left: int) -> Mapping[str, int]:
         rest = max(left - sum(given.values()), 0)
         whole = sum(stake.target for stake in sharing.values())
         shares = {
-            name: scale(stake.target, numerator=rest, denominator=whole)
+            name: limits.scale(stake.target, numerator=rest, denominator=whole)
             for name, stake in sharing.items()
         }
         short = [name for name, share in shares.items() if share < stakes[name].kept]

@@ -7,7 +7,8 @@ added. Requests of the pod itself take the place of what its containers request.
 
 from collections.abc import Iterable, Sequence
 
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of
+from trimtab.core.model import limits
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import (
     Allocation,
     Container,
@@ -94,4 +95,4 @@ def total_of(pod: Pod, amounts: Sequence[int], side: Side, kind: Resource) -> in
 
 
 def _amount(first: Allocation, side: Side, kind: Resource) -> int:
-    return amount_of(first.requests if side is Side.REQUESTS else first.limits, kind)
+    return limits.amount_of(first.requests if side is Side.REQUESTS else first.limits, kind)

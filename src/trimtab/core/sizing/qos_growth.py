@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for
+from trimtab.core.model import autoscalers, limits
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.cap_notes import Note, NoteKind
-from trimtab.core.model.limits import NO_AMOUNTS, QosClass, amount_of, qos_class
+from trimtab.core.model.limits import NO_AMOUNTS, QosClass
 from trimtab.core.model.pods import Container, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing.capping import Capped
@@ -39,19 +40,19 @@ def keep_class(pod: Pod, autoscaler: Autoscaler, capped: Capped, size: Sizing) -
 
 
 def _least(autoscaler: Autoscaler, name: str, kind: Resource) -> int:
-    policy = policy_for(autoscaler.policies, name)
-    return amount_of(None if policy is None else policy.min_allowed, kind)
+    policy = autoscalers.policy_for(autoscaler.policies, name)
+    return limits.amount_of(None if policy is None else policy.min_allowed, kind)
 
 
 def _may_become_guaranteed(pod: Pod) -> bool:
     """Return True if all has a limit and some request is below; of most pods that is False."""
     has_all = all((each.spec.limits or NO_AMOUNTS).keys() >= set(BOTH) for each in pod.containers)
-    return has_all and qos_class(each.spec for each in pod.containers) is QosClass.BURSTABLE
+    return has_all and limits.qos_class(each.spec for each in pod.containers) is QosClass.BURSTABLE
 
 
 def _becomes_guaranteed(pod: Pod, wanted: TargetResources) -> bool:
     after = (overlaid(each.spec, wanted.get(each.name)) for each in pod.containers)
-    return qos_class(after) is QosClass.GUARANTEED
+    return limits.qos_class(after) is QosClass.GUARANTEED
 
 
 def _growing(pod: Pod, wanted: TargetResources) -> Iterator[tuple[Container, Resource]]:

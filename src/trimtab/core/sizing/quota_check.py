@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of
+from trimtab.core.model import limits, quantities
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Pod
-from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH
 from trimtab.core.sizing import quotas
 from trimtab.core.sizing.pod_totals import total_of
@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
         name = f"{self.claim.side}.{self.claim.resource}"
         if self.asked is None:
             return f"ResourceQuota {self.quota} demands {name} of each container"
-        asked = format_amount(self.claim.resource, self.asked)
+        asked = quantities.format_amount(self.claim.resource, self.asked)
         # The amount that is left changes with every pod of the namespace.
         return f"ResourceQuota {self.quota} leaves less {name} than the {asked} needed"
 
@@ -115,7 +115,7 @@ def _counted(pod: Pod, allocations: Sequence[Allocation], claim: QuotaClaim) -> 
         own = pod.envelope.requests if is_request else pod.envelope.limits
         total = own.get(kind, total)
     # The overhead of a runtime class adds to every request, and to a limit where there is one.
-    return total + amount_of(pod.overhead, kind) if total or is_request else total
+    return total + limits.amount_of(pod.overhead, kind) if total or is_request else total
 
 
 def _is_unstated(pod: Pod, allocations: Sequence[Allocation], claim: QuotaClaim) -> bool:

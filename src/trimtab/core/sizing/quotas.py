@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from trimtab.core.model.limits import NO_AMOUNTS, QosClass, qos_class
+from trimtab.core.model import limits
+from trimtab.core.model.limits import NO_AMOUNTS, QosClass
 from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.selectors import Operator
@@ -76,7 +77,7 @@ def _is_in(scope: QuotaScope, pod: Pod, wanted: TargetResources) -> bool:
     asked = [wanted.get(each.name, each.spec) for each in pod.containers]
     if pod.envelope is not None:
         asked.append(Allocation(pod.envelope.requests, pod.envelope.limits))
-    is_modest = qos_class([*asked, pod.init_peak]) is QosClass.BEST_EFFORT
+    is_modest = limits.qos_class([*asked, pod.init_peak]) is QosClass.BEST_EFFORT
     placement = pod.placement
     return {
         "BestEffort": is_modest,

@@ -23,8 +23,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from trimtab.core.model.json_patch import Add, Patch, pointer
-from trimtab.core.model.quantities import parse_amount
+from trimtab.core.model import json_patch, quantities
+from trimtab.core.model.json_patch import Add, Patch
 from trimtab.core.model.resources import BOTH
 
 FIRST_PODS: Final = 3
@@ -57,7 +57,7 @@ _PATIENCE_GROWTH: Final = 4
 _MAX_VAIN: Final = 3
 KEPT_SECONDS: Final = 3600.0
 """Time after which an owner without further pods is forgotten; none waits as long to retry."""
-_SPEC: Final = pointer("spec")
+_SPEC: Final = json_patch.pointer("spec")
 _CLEARLY: Final = 0.9
 """An amount below this share of a refused one may be accepted."""
 
@@ -91,7 +91,7 @@ class Offer(msgspec.Struct, frozen=True):
     def measure(self) -> PodSize:
         """Return the amounts that the patch sets."""
         return {
-            each.path: parse_amount(kind, each.value)
+            each.path: quantities.parse_amount(kind, each.value)
             for each in self.patch
             for kind in BOTH
             if isinstance(each, Add)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from trimtab.core.model.json_patch import Add, Operation, Patch, Remove, pointer
+from trimtab.core.model import json_patch
+from trimtab.core.model.json_patch import Add, Operation, Patch, Remove
 from trimtab.core.model.limits import NO_AMOUNTS, qos_class
 from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Container, Pod
 from trimtab.core.model.resources import Resources
@@ -100,7 +101,7 @@ def _metadata(
     pod: Pod, ended_boosts: Iterable[str], changes: Sequence[tuple[Container, Allocation]]
 ) -> Iterator[Operation]:
     if changes and not (pod.annotations or pod.has_empty_annotations):
-        yield Add(pointer("metadata", "annotations"), {})
+        yield Add(json_patch.pointer("metadata", "annotations"), {})
     notes = {IN_PLACE_UPDATED: _TRUE} if changes else {}
     boosted = boosted_containers(pod)
     for container, change in changes:
@@ -110,10 +111,10 @@ def _metadata(
             notes.update([note] if (note := note_proportions(container, after)) else [])
     for name, text in notes.items():
         if pod.annotations.get(name) != text:
-            yield Add(pointer("metadata", "annotations", name), text)
+            yield Add(json_patch.pointer("metadata", "annotations", name), text)
     marks = {annotation_name(name) for name in ended_boosts}
     for name in sorted(marks & pod.annotations.keys()):
-        yield Remove(pointer("metadata", "annotations", name))
+        yield Remove(json_patch.pointer("metadata", "annotations", name))
 
 
 def _keeps_qos(changes: Iterable[tuple[Container, Allocation]]) -> bool:

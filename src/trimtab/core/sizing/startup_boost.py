@@ -13,12 +13,11 @@ from typing import Final
 
 import msgspec
 
-from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost, policy_for
-from trimtab.core.model.cap_notes import tells_of_cpu
+from trimtab.core.model import autoscalers, cap_notes, quantities
+from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.limits import NO_AMOUNTS, proportional_limit
 from trimtab.core.model.pods import BOOST_PREFIX, UPDATES, Allocation, Container, Pod
-from trimtab.core.model.quantities import format_amount, parse_amount
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)
@@ -174,7 +173,7 @@ def believes_marks(pod: Pod) -> bool:
 
     The original writes the same, so that its boosts end, too.
     """
-    return tells_of_cpu(pod.annotations.get(UPDATES, ""))
+    return cap_notes.tells_of_cpu(pod.annotations.get(UPDATES, ""))
 
 
 def expired_boosts(
@@ -232,7 +231,7 @@ def boost_duration(autoscaler: Autoscaler | None, container_name: str) -> timede
     """How long a boost outlasts the moment of readiness: the container's word, else the general."""
     if autoscaler is None:
         return _NO_TIME
-    policy = policy_for(autoscaler.policies, container_name)
+    policy = autoscalers.policy_for(autoscaler.policies, container_name)
     boosts = (None if policy is None else policy.boost, autoscaler.boost)
     durations = [boost.duration for boost in boosts if boost and boost.duration is not None]
     return durations[0] if durations else _NO_TIME
@@ -381,12 +380,14 @@ def _only_cpu(amounts: Resources) -> Resources:
 
 def _format_amounts(amounts: Resources | None) -> dict[str, str]:
     given = amounts or NO_AMOUNTS
-    return {kind: format_amount(kind, given[kind]) for kind in BOTH if kind in given}
+    return {kind: quantities.format_amount(kind, given[kind]) for kind in BOTH if kind in given}
 
 
 def _parse_amounts(texts: dict[str, str | int] | None) -> Resources:
     given = texts or {}
-    amounts = {kind: parse_amount(kind, str(given[kind])) for kind in BOTH if kind in given}
+    amounts = {
+        kind: quantities.parse_amount(kind, str(given[kind])) for kind in BOTH if kind in given
+    }
     if any(amount < 0 for amount in amounts.values()):
         raise ValueError("nobody asked for less than nothing")
     return amounts

@@ -6,8 +6,9 @@ goes back to. The boost then ends at the nearest CPU that is accepted, and never
 
 from collections.abc import Sequence
 
+from trimtab.core.model import limits
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Container, Pod, TargetResources
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.container_resources import overlaid
@@ -57,9 +58,9 @@ def _within_container_bounds(
 
 
 def _bounded(container: Container, wanted: Allocation, item: LimitRangeItem) -> Allocation:
-    least = amount_of(item.min, _CPU)
+    least = limits.amount_of(item.min, _CPU)
     most = (item.max or NO_AMOUNTS).get(_CPU)
-    request = amount_of(wanted.requests, _CPU)
+    request = limits.amount_of(wanted.requests, _CPU)
     limit = (wanted.limits or NO_AMOUNTS).get(_CPU)
     if limit is not None:
         limit = _between(limit, least, most)
@@ -79,21 +80,21 @@ def _above_pod_minimum(
 ) -> TargetResources:
     """Return the wanted CPU, raised until the whole pod has what pod-type LimitRanges demand."""
     item = effective_item(items, LimitRangeType.POD)
-    least = 0 if item is None else amount_of(item.min, _CPU)
+    least = 0 if item is None else limits.amount_of(item.min, _CPU)
     found = dict(wanted)
     for container in pod.containers:
         if container.name not in found:
             continue
         after = [overlaid(each.spec, found.get(each.name)) for each in pod.containers]
         lacking = [
-            max(least - sum(amount_of(amounts, _CPU) for amounts in side), 0)
+            max(least - sum(limits.amount_of(amounts, _CPU) for amounts in side), 0)
             for side in ([each.requests for each in after], [each.limits for each in after])
         ]
         each = found[container.name]
         limit = (each.limits or NO_AMOUNTS).get(_CPU)
         found[container.name] = _no_more_than(
             container,
-            amount_of(each.requests, _CPU) + lacking[0],
+            limits.amount_of(each.requests, _CPU) + lacking[0],
             None if limit is None else limit + lacking[1],
         )
     return found
@@ -102,7 +103,7 @@ def _above_pod_minimum(
 def _no_more_than(container: Container, request: int, limit: int | None) -> Allocation:
     """Return the CPU, but no more than the container has with its boost."""
     has = container.current
-    request = min(request, max(amount_of(has.requests, _CPU), 1))
+    request = min(request, max(limits.amount_of(has.requests, _CPU), 1))
     if limit is None:
         return Allocation({_CPU: request}, {})
     limit = min(limit, (has.limits or NO_AMOUNTS).get(_CPU, limit))

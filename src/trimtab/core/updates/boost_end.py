@@ -12,29 +12,21 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.changes.outcomes import EndOfBoost, Hold, Unboost
-from trimtab.core.model.autoscalers import Autoscaler, UpdateMode, effective_boost
+from trimtab.core.model import autoscalers
+from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limits import NO_AMOUNTS, amount_of
 from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, PodPhase, TargetResources
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing.container_resources import wanted_by_autoscaler
-from trimtab.core.sizing.pod_level_resources import without_misfits
-from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.sizing.startup_boost import (
-    MAX_BOOST_DURATION,
-    annotation_name,
-    base_millicores,
-    before_boost,
-    boosted_containers,
-    expired_boosts,
-    finds_no_room,
-    is_overdue,
-    next_boost_end,
-    own_before_boost,
-    parse_usual,
-    without_boost,
+from trimtab.core.sizing import (
+    container_resources,
+    pod_level_resources,
+    resize_patch,
+    startup_boost,
+    unboost_bounds,
 )
-from trimtab.core.sizing.unboost_bounds import nearest_accepted
+from trimtab.core.sizing.resize_patch import ResizeEffect
+from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION
 from trimtab.core.updates import resize_or_evict
 from trimtab.core.updates.candidates import PlanContext, distrust, only_grows
 from trimtab.core.updates.snapshot import NO_MEMORY, ObservedPod, PodMemory
@@ -70,13 +62,17 @@ def assess_boost(
     containers, cause = _ended(pod, autoscaler, context, limit)
     if not containers:
         # What was asked of the kubelet stands, even if the pod is not ready any more.
-        containers = tuple(each for each in boosted_containers(pod) if each in memory.unboost_asked)
+        containers = tuple(
+            each for each in startup_boost.boosted_containers(pod) if each in memory.unboost_asked
+        )
         cause = memory.unboost_cause or cause
     # Who cannot see the autoscaler cannot know how long the boost shall last either.
     unclear = autoscaler is None and observed.is_in_doubt and cause is EndOfBoost.UNWANTED
     if not containers or unclear:
         timeout = context.settings.boost_unschedulable_timeout
-        until = next_boost_end(pod, autoscaler, now, limit, unschedulable_timeout=timeout)
+        until = startup_boost.next_boost_end(
+            pod, autoscaler, now, limit, unschedulable_timeout=timeout
+        )
         return Hold(pod, name, HoldReason.BOOST_ACTIVE, until=until)
     return BoostEnd(pod, autoscaler, containers, memory, cause, now)
 
@@ -86,7 +82,7 @@ def plan_end(end: BoostEnd, context: PlanContext) -> Unboost | Hold:
     name = None if end.autoscaler is None else end.autoscaler.identity
     usual = _wanted(end, context)
     limit_ranges = context.snapshot.limit_ranges.get(end.pod.namespace, ())
-    wanted = nearest_accepted(end.pod, usual, limit_ranges)
+    wanted = unboost_bounds.nearest_accepted(end.pod, usual, limit_ranges)
     note = "" if wanted == usual else _BOUND_BY_LIMIT_RANGE
     reported = _reported(end, wanted)
     if reported and not _is_unmarked(end, reported):
@@ -114,7 +110,7 @@ def hold_boost(end: BoostEnd, reason: HoldReason) -> Hold:
 
 
 def _tell_unreadable(end: BoostEnd) -> str:
-    marks = ", ".join(map(annotation_name, end.containers))
+    marks = ", ".join(map(startup_boost.annotation_name, end.containers))
     return (
         f"the CPU before the boost is not known, since {marks} cannot be read; "
         "set the CPU by a resize and remove the annotation"
@@ -149,7 +145,7 @@ def _reported(end: BoostEnd, wanted: TargetResources) -> tuple[str, ...]:
 
 
 def _is_reported(pod: Pod, container: Container, goal: Allocation) -> bool:
-    if resize_effect(pod, {container.name: goal}) is not ResizeEffect.NONE:
+    if resize_patch.resize_effect(pod, {container.name: goal}) is not ResizeEffect.NONE:
         return False
     return _cpu_of(container.current) == _cpu_of(container.spec)
 
@@ -164,7 +160,7 @@ def _reason_to_wait(end: BoostEnd, wanted: TargetResources, now: datetime) -> Ho
     is_refused = pod.resize in PUT_OFF or memory.unboost_asked.keys().isdisjoint(end.containers)
     if not memory.unboost.is_due(now) and not _is_growth_refused(end):
         return HoldReason.UNBOOST_DELAYED if is_refused else HoldReason.RESIZE_IN_PROGRESS
-    if resize_effect(pod, wanted) is ResizeEffect.NONE:
+    if resize_patch.resize_effect(pod, wanted) is ResizeEffect.NONE:
         # The spec asks for it already. The kubelet itself tries again.
         return HoldReason.UNBOOST_DELAYED if is_refused else HoldReason.RESIZE_IN_PROGRESS
     return None
@@ -189,7 +185,8 @@ def _hard_limit(pod: Pod, autoscaler: Autoscaler | None, context: PlanContext) -
 
 def _is_wanted(pod: Pod, autoscaler: Autoscaler | None) -> bool:
     return autoscaler is not None and any(
-        effective_boost(autoscaler, name) is not None for name in boosted_containers(pod)
+        autoscalers.effective_boost(autoscaler, name) is not None
+        for name in startup_boost.boosted_containers(pod)
     )
 
 
@@ -198,16 +195,16 @@ def _ended(
 ) -> tuple[tuple[str, ...], EndOfBoost]:
     """The containers whose boost is over, and why."""
     now = context.now
-    if is_overdue(pod, now, limit):
-        return boosted_containers(pod), EndOfBoost.HARD_LIMIT
-    if finds_no_room(pod, now, context.settings.boost_unschedulable_timeout):
-        return boosted_containers(pod), EndOfBoost.UNSCHEDULABLE
+    if startup_boost.is_overdue(pod, now, limit):
+        return startup_boost.boosted_containers(pod), EndOfBoost.HARD_LIMIT
+    if startup_boost.finds_no_room(pod, now, context.settings.boost_unschedulable_timeout):
+        return startup_boost.boosted_containers(pod), EndOfBoost.UNSCHEDULABLE
     if pod.uid in context.snapshot.crowded:
-        return boosted_containers(pod), EndOfBoost.CROWDED
+        return startup_boost.boosted_containers(pod), EndOfBoost.CROWDED
     if pod.uid in context.in_the_way:
-        return boosted_containers(pod), EndOfBoost.QUOTA_SHORT
+        return startup_boost.boosted_containers(pod), EndOfBoost.QUOTA_SHORT
     gates = context.settings.gates
-    expired = expired_boosts(pod, autoscaler, now, gates=gates, max_duration=limit)
+    expired = startup_boost.expired_boosts(pod, autoscaler, now, gates=gates, max_duration=limit)
     is_wanted = _is_wanted(pod, autoscaler)
     return expired, EndOfBoost.OVER if is_wanted else EndOfBoost.UNWANTED
 
@@ -236,7 +233,7 @@ def _waits_for_resize(end: BoostEnd, now: datetime) -> bool:
 def _wanted(end: BoostEnd, context: PlanContext) -> TargetResources:
     """Return the CPU that boosted containers go back to: the recommendation, else the spec's."""
     pod, original = end.pod, _original(end)
-    recommended = without_misfits(pod, _recommended(end, context))
+    recommended = pod_level_resources.without_misfits(pod, _recommended(end, context))
     followed = {name: _within(each, original.get(name)) for name, each in recommended.items()}
     if end.autoscaler is not None and _is_protected(end.autoscaler, context):
         # A maximum that was lowered since takes nothing from a running pod either.
@@ -244,7 +241,11 @@ def _wanted(end: BoostEnd, context: PlanContext) -> TargetResources:
             name: _at_least(each, original[name]) if name in original else each
             for name, each in followed.items()
         }
-    own = {name: found for name in original if (found := own_before_boost(pod, name)) is not None}
+    own = {
+        name: found
+        for name in original
+        if (found := startup_boost.own_before_boost(pod, name)) is not None
+    }
     wanted = _in_same_class(pod, {**original, **followed}, original, own)
     if pod.resize in PUT_OFF or end.memory.unboost_error:
         # A full node or quota may stay full, and only growth runs into it.
@@ -282,7 +283,9 @@ def _in_same_class(
         {name: _with_request(each, below=1) for name, each in original.items()},
         {name: _with_request(each, below=0) for name, each in original.items()},
     )
-    fitting = (way for way in ways if resize_effect(pod, way) is not ResizeEffect.OTHER_QOS)
+    fitting = (
+        way for way in ways if resize_patch.resize_effect(pod, way) is not ResizeEffect.OTHER_QOS
+    )
     return next(fitting, wanted)
 
 
@@ -297,7 +300,7 @@ def _original(end: BoostEnd) -> TargetResources:
     return {
         name: original
         for name in end.containers
-        if name in names and (original := before_boost(end.pod, name)) is not None
+        if name in names and (original := startup_boost.before_boost(end.pod, name)) is not None
     }
 
 
@@ -306,9 +309,9 @@ def _recommended(end: BoostEnd, context: PlanContext) -> TargetResources:
     if autoscaler is None or not autoscaler.recommendation or distrust(pod, autoscaler):
         return {}
     # Limits follow requests in the proportion of the pod spec, which a boost may have changed.
-    usual = without_boost(pod, end.containers)
+    usual = startup_boost.without_boost(pod, end.containers)
     advised = _protected(pod, autoscaler, context)
-    wanted = wanted_by_autoscaler(usual, advised, context.limit_ranges_of(pod))
+    wanted = container_resources.wanted_by_autoscaler(usual, advised, context.limit_ranges_of(pod))
     known = {entry.container_name for entry in autoscaler.recommendation}
     cpu = {name: _only_cpu(wanted[name]) for name in end.containers if name in wanted}
     return {name: each for name, each in cpu.items() if name in known and each.requests}
@@ -339,17 +342,20 @@ def _is_protected(autoscaler: Autoscaler, context: PlanContext) -> bool:
 
 def _base(pod: Pod, container: Container, autoscaler: Autoscaler) -> int:
     """Return the CPU that a container would have without its boost; 0 if it has none."""
-    mark = pod.annotations.get(annotation_name(container.name))
+    mark = pod.annotations.get(startup_boost.annotation_name(container.name))
     if mark is None:
         return 0
-    if (usual := parse_usual(mark)) is not None:
+    if (usual := startup_boost.parse_usual(mark)) is not None:
         return amount_of(usual.requests, Resource.CPU)
     # A mark of the original, or of earlier versions, has only what the spec asked for.
-    own, boost = before_boost(pod, container.name), effective_boost(autoscaler, container.name)
+    own, boost = (
+        startup_boost.before_boost(pod, container.name),
+        autoscalers.effective_boost(autoscaler, container.name),
+    )
     has = amount_of(container.current.requests, Resource.CPU)
     return max(
         0 if own is None else amount_of(own.requests, Resource.CPU),
-        0 if boost is None else base_millicores(boost, has),
+        0 if boost is None else startup_boost.base_millicores(boost, has),
     )
 
 

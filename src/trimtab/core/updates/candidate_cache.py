@@ -16,12 +16,13 @@ from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.guards.degradation import Degradation
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.matching import AutoscalerIndex, ObservedAutoscaler, governor_of
+from trimtab.core.model.matching import AutoscalerIndex, ObservedAutoscaler
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.sizing import startup_boost
 from trimtab.core.sizing.node_capacity import NodeRooms
-from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates.candidates import (
     Candidate,
     PlanContext,
@@ -193,7 +194,7 @@ class CandidateCache:
             owner,
             self._places.setdefault(_key(place), place),
             is_live=not pod.is_deleting and pod.phase not in _ENDED,
-            is_boosted=bool(boosted_containers(pod)),
+            is_boosted=bool(startup_boost.boosted_containers(pod)),
         )
 
 
@@ -210,7 +211,7 @@ def _find_anew(
     known: KnownPod, basis: Basis, index: AutoscalerIndex, context: PlanContext
 ) -> PodFinding:
     pod, workload, now = known.observed.pod, known.observed.workload, context.now
-    autoscaler = governor_of(index, workload, pod.labels)
+    autoscaler = matching.governor_of(index, workload, pod.labels)
     key = pod.uid, None if autoscaler is None else autoscaler.identity
     memory = context.snapshot.pod_memory.get(key, NO_MEMORY)
     if autoscaler is None:

@@ -7,20 +7,21 @@ from typing import Final, NamedTuple
 
 from trimtab.core.changes import change as requirements
 from trimtab.core.changes import change as urgency
+from trimtab.core.changes import kept_sizes
 from trimtab.core.changes.change import Change, Thresholds
-from trimtab.core.changes.kept_sizes import bears_cut, is_cut, keep_sizes
+from trimtab.core.changes.kept_sizes import is_cut
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards import disruption_budgets as disruption
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model import autoscalers, cap_notes, validation
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
     ContainerRecommendation,
     Held,
     UpdateMode,
-    holds,
 )
-from trimtab.core.model.cap_notes import Note, NoteKind, has_note
+from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
@@ -37,26 +38,21 @@ from trimtab.core.model.pods import (
     WorkloadName,
 )
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.model.validation import require_at_least
-from trimtab.core.sizing.capping import Capped, cap_for_pod
-from trimtab.core.sizing.container_resources import (
-    is_off,
-    is_within,
-    only_growing,
-    wanted_by_autoscaler,
+from trimtab.core.sizing import (
+    capping,
+    container_resources,
+    limit_range_check,
+    mistaken_targets,
+    node_capacity,
+    pod_level_resources,
+    qos_growth,
+    resize_patch,
+    startup_boost,
 )
-from trimtab.core.sizing.limit_range_check import checked_items
-from trimtab.core.sizing.mistaken_targets import list_mistakes
-from trimtab.core.sizing.node_capacity import own_daemon
+from trimtab.core.sizing.capping import Capped
 from trimtab.core.sizing.node_use import FreeNodes
-from trimtab.core.sizing.pod_level_resources import find_misfits, without_misfits
-from trimtab.core.sizing.qos_growth import keep_class
-from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.sizing.startup_boost import (
-    MAX_BOOST_DURATION,
-    UNSCHEDULABLE_FOR,
-    boosted_containers,
-)
+from trimtab.core.sizing.resize_patch import ResizeEffect
+from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION, UNSCHEDULABLE_FOR
 from trimtab.core.updates import successors
 from trimtab.core.updates.pending_shrinks import forbidden_shrinks, outdated_shrinks
 from trimtab.core.updates.resize_or_evict import (
@@ -133,11 +129,13 @@ class PlanSettings:
             "degraded_after": self.degraded_after or timedelta(),
         }
         for name, span in spans.items():
-            require_at_least(name, span.total_seconds(), 0)
-        require_at_least("max_misses", self.max_misses, 1)
-        require_at_least("max_unproven", 1 if self.max_unproven is None else self.max_unproven, 1)
-        require_at_least("surge_margin", self.surge_margin, 0)
-        require_at_least("surge_min_pods", self.surge_min_pods, 0)
+            validation.require_at_least(name, span.total_seconds(), 0)
+        validation.require_at_least("max_misses", self.max_misses, 1)
+        validation.require_at_least(
+            "max_unproven", 1 if self.max_unproven is None else self.max_unproven, 1
+        )
+        validation.require_at_least("surge_margin", self.surge_margin, 0)
+        validation.require_at_least("surge_min_pods", self.surge_min_pods, 0)
 
 
 class Candidate(NamedTuple):
@@ -227,7 +225,7 @@ class PlanContext:
         """
         owner = disruption.owner_of(pod)
         sizes = None if owner is None else self.snapshot.template_sizes.get(owner)
-        items = checked_items(self.snapshot.limit_ranges.get(pod.namespace, ()))
+        items = limit_range_check.checked_items(self.snapshot.limit_ranges.get(pod.namespace, ()))
         template = successors.template_of(pod, sizes, items)
         if sizes is None or template is None:
             return None
@@ -499,7 +497,7 @@ def _wanted_with_cut(facts: CheckInputs, context: PlanContext) -> TargetResource
         return None
     wanted = _resized(pod, autoscaler, judgement.cut, context)
     least = settings.thresholds.smallest_change
-    return wanted if bears_cut(pod, wanted, judgement.recommendation, least) else None
+    return wanted if kept_sizes.bears_cut(pod, wanted, judgement.recommendation, least) else None
 
 
 def facts_about(
@@ -511,7 +509,7 @@ def facts_about(
 ) -> CheckInputs:
     """All that the checks of one pod ask for."""
     killed = _killed_early(pod, autoscaler, context)
-    waiting = [each for each in killed if holds(autoscaler, each.name, Resource.MEMORY)]
+    waiting = [each for each in killed if autoscalers.holds(autoscaler, each.name, Resource.MEMORY)]
     return CheckInputs(
         pod,
         autoscaler,
@@ -553,14 +551,16 @@ def growth_in_cool_down(
         return None
     if lacks_what_was_asked(pod, facts.memory.resize):
         return None
-    growing = without_misfits(pod, only_growing(pod, context.want(pod, autoscaler, judgement)))
+    growing = pod_level_resources.without_misfits(
+        pod, container_resources.only_growing(pod, context.want(pod, autoscaler, judgement))
+    )
     wanted = without_restarts(pod, growing)
     change = measure_part(pod, judgement, wanted)
     is_possible = (
         _is_worth_it(change, facts, context) is None
-        and resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+        and resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and not restarts_containers(pod, wanted)
-        and is_within(pod, wanted, context.limit_ranges_of(pod))
+        and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
     )
     return (change, wanted) if is_possible else None
 
@@ -605,7 +605,7 @@ def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
     # Capped to the largest node, a pod would wait for an empty one. What capping makes of a target,
     # or takes from containers without one, says nothing about the recommender.
     sane = not any(
-        list_mistakes(entry)
+        mistaken_targets.list_mistakes(entry)
         for entry in autoscaler.recommendation or ()
         if entry.container_name in scaled
     )
@@ -656,7 +656,7 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
     return (
         id(autoscaler),
         pod.annotations.get(OBSERVED_CONTAINERS),
-        boosted_containers(pod),
+        startup_boost.boosted_containers(pod),
         _room(pod),
         pod.placement,
         None if pod.overhead is None else tuple(pod.overhead.items()),
@@ -665,7 +665,7 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
         # What a pod has on a node is not capped.
         bool(pod.node_name),
         # A node keeps room for the pods of all DaemonSets but the pod's own.
-        own_daemon(pod),
+        node_capacity.own_daemon(pod),
         *containers,
     )
 
@@ -691,18 +691,22 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> TargetForP
     limit_ranges = context.limit_ranges_of(pod)
     if (doubt := distrust(pod, autoscaler)) is not None:
         return TargetForPod(autoscaler, limit_ranges, doubt)
-    boosts = boosted_containers(pod)
+    boosts = startup_boost.boosted_containers(pod)
     # The CPU of a boosted container is the boost's: it says nothing about the recommendation, and
     # with the feature gate off no pod is changed for it (D20).
     held = autoscaler.held.union(Held(Resource.CPU, name) for name in boosts)
-    capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, held)
+    capped = capping.cap_for_pod(
+        autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, held
+    )
     others = [item for item in limit_ranges if item.type not in OF_LIMIT_RANGES]
     cut: Capped | None = None
     if pod.node_name and len(others) < len(limit_ranges) and is_cut(pod, capped):
-        free = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, others, held)
-        cut, capped = capped, keep_sizes(pod, capped, free)
+        free = capping.cap_for_pod(
+            autoscaler.recommendation, pod, autoscaler.policies, others, held
+        )
+        cut, capped = capped, kept_sizes.keep_sizes(pod, capped, free)
     if autoscaler.mode not in EVICTING_MODES:
-        capped = keep_class(
+        capped = qos_growth.keep_class(
             pod, autoscaler, capped, lambda each: _resized(pod, autoscaler, each, context)
         )
     scaled = _scaled_containers(pod, autoscaler)
@@ -742,7 +746,9 @@ def _measure_growth(pod: Pod, recommendation: Sequence[ContainerRecommendation])
 
 def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
     """Whether the pod is off what is recommended, were nothing of that held."""
-    all_of_it = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
+    all_of_it = capping.cap_for_pod(
+        autoscaler.recommendation, pod, autoscaler.policies, limit_ranges
+    )
     return urgency.measure_change(pod, all_of_it.recommendations).relative_difference > 0
 
 
@@ -762,15 +768,21 @@ def _resized(
     pod: Pod, autoscaler: Autoscaler, capped: Capped | None, context: PlanContext
 ) -> TargetResources:
     """Return the sizes that a resize asks for by the capped recommendation."""
-    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod), capped)
+    wanted = container_resources.wanted_by_autoscaler(
+        pod, autoscaler, context.limit_ranges_of(pod), capped
+    )
     if only_grows(autoscaler, context.settings):
-        wanted = only_growing(pod, wanted)
-    return without_misfits(pod, wanted)
+        wanted = container_resources.only_growing(pod, wanted)
+    return pod_level_resources.without_misfits(pod, wanted)
 
 
 def _scaled_containers(pod: Pod, autoscaler: Autoscaler) -> frozenset[str]:
     return frozenset(
-        [container.name for container in pod.containers if not is_off(autoscaler, container)]
+        [
+            container.name
+            for container in pod.containers
+            if not container_resources.is_off(autoscaler, container)
+        ]
     )
 
 
@@ -778,8 +790,8 @@ def _misfits(
     pod: Pod, autoscaler: Autoscaler, capped: Capped, limit_ranges: Sequence[LimitRangeItem]
 ) -> frozenset[str]:
     """The containers that admission would give nothing, for want of room in the pod."""
-    wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges, capped)
-    return frozenset(find_misfits(pod, wanted))
+    wanted = container_resources.wanted_by_autoscaler(pod, autoscaler, limit_ranges, capped)
+    return frozenset(pod_level_resources.find_misfits(pod, wanted))
 
 
 def _killed_early(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> list[Container]:
@@ -879,7 +891,7 @@ def _was_left_small(facts: CheckInputs, context: PlanContext) -> bool:
     """
     annotations = facts.pod.annotations
     return _acts_in_vain(facts, context) and any(
-        has_note(annotations, Note(kind, NoteKind.QUOTA_REFUSES)) for kind in BOTH
+        cap_notes.has_note(annotations, Note(kind, NoteKind.QUOTA_REFUSES)) for kind in BOTH
     )
 
 

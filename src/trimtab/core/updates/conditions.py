@@ -13,12 +13,12 @@ from typing import Final, assert_never
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.guards import degradation
 from trimtab.core.guards.convergence import Suspect
+from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import Autoscaler, Condition
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.pods import Pod
-from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.recommendation.conditions import dated
+from trimtab.core.recommendation import conditions
 from trimtab.core.updates.failed_changes import FailedChange
 
 _TRUE: Final = "True"
@@ -90,7 +90,7 @@ def update_conditions(
         *_without_effect(miss, max_misses),
     ]
     carried = [condition for condition in before.values() if condition.type not in _OURS]
-    renewed = [dated(condition, before.get(condition.type), now) for condition in found]
+    renewed = [conditions.dated(condition, before.get(condition.type), now) for condition in found]
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
 
 
@@ -156,7 +156,7 @@ def _format_sum(gaps: Iterable[tuple[Resource, int]]) -> str:
     for kind, gap in gaps:
         sums[kind] += gap
     return " and ".join(
-        f"{format_amount(kind, _round(sums[kind], _UNITS[kind]))} of {_NAMES[kind]}"
+        f"{quantities.format_amount(kind, _round(sums[kind], _UNITS[kind]))} of {_NAMES[kind]}"
         for kind in BOTH
         if kind in sums
     )

@@ -14,14 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.guards.convergence import (
-    FIRST_DELAY,
-    Expectation,
-    Missed,
-    Suspect,
-    is_admitted,
-    shows,
-)
+from trimtab.core.guards import convergence
+from trimtab.core.guards.convergence import FIRST_DELAY, Expectation, Missed, Suspect
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Pod, PodPhase
@@ -107,7 +101,9 @@ def is_forgiven(
     if miss.suspect is Suspect.PODS_REFUSED and _is_smaller(recommendation, miss.recommendation):
         return True
     return any(
-        pod.uid not in miss.known and is_admitted(pod) and shows(miss.expectation, pod)
+        pod.uid not in miss.known
+        and convergence.is_admitted(pod)
+        and convergence.shows(miss.expectation, pod)
         for pod in pods
     )
 

@@ -20,8 +20,7 @@ from trimtab.core.model.pods import (
     TargetResources,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.container_resources import is_off
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import container_resources, startup_boost
 from trimtab.core.updates.resize_or_evict import ResizeMemory
 
 _AT_WORK: Final = frozenset({ResizeState.IN_PROGRESS, ResizeState.IN_PROGRESS_UNKNOWN})
@@ -80,9 +79,9 @@ def _pending(
 
     What a person asked for is left alone.
     """
-    boosted = boosted_containers(pod)
+    boosted = startup_boost.boosted_containers(pod)
     for container in pod.containers:
-        if container.status is None or is_off(autoscaler, container):
+        if container.status is None or container_resources.is_off(autoscaler, container):
             continue
         for kind in BOTH:
             if kind is Resource.CPU and container.name in boosted:

@@ -13,11 +13,11 @@ from typing import Final
 
 from trimtab.core.changes import change as requirements
 from trimtab.core.changes import change as urgency
-from trimtab.core.changes.kept_sizes import bears_cut
+from trimtab.core.changes import kept_sizes
 from trimtab.core.changes.outcomes import EndOfBoost, Evict, Hold, Outcome, Place, Resize, Unboost
-from trimtab.core.guards import disruption_budgets
-from trimtab.core.guards.rate_limit import Wishes, find_surging
-from trimtab.core.model import pods
+from trimtab.core.guards import disruption_budgets, rate_limit
+from trimtab.core.guards.rate_limit import Wishes
+from trimtab.core.model import limits, matching, pods
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     ContainerRecommendation,
@@ -26,8 +26,7 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.model.limits import NO_AMOUNTS, amount_of
-from trimtab.core.model.matching import governor_of, index_by_workload
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import (
     Allocation,
     Pod,
@@ -37,25 +36,23 @@ from trimtab.core.model.pods import (
     WorkloadName,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing import node_use
-from trimtab.core.sizing.admission_patch import size_successor
-from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.capping import cap_for_pod
-from trimtab.core.sizing.container_resources import (
-    is_within,
-    only_growing,
-    overlaid,
-    wanted_by_autoscaler,
+from trimtab.core.sizing import (
+    admission_patch,
+    capping,
+    container_resources,
+    limit_range_check,
+    node_use,
+    pod_level_resources,
+    pod_totals,
+    resize_patch,
+    startup_boost,
 )
-from trimtab.core.sizing.limit_range_check import checked_items, with_defaults, would_refuse
+from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.node_use import Promised, Shortage
-from trimtab.core.sizing.pod_level_resources import without_misfits
-from trimtab.core.sizing.pod_totals import requested_after, reserved_for
 from trimtab.core.sizing.quota_check import Refusal
 from trimtab.core.sizing.quotas import Claims, QuotaClaim
-from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing.resize_patch import ResizeEffect
 from trimtab.core.updates import boost_end, quota_plan, resize_or_evict, successors
 from trimtab.core.updates.boost_end import BoostEnd
 from trimtab.core.updates.candidate_cache import CandidateCache, LastFindings, LivePods
@@ -245,7 +242,7 @@ class Planner:
         if not usual:
             return frozenset()
         wishes = _count_wishes([*candidates, *holds], self._boosted)
-        return find_surging(
+        return rate_limit.find_surging(
             wishes, usual, margin=settings.surge_margin, min_pods=settings.surge_min_pods
         )
 
@@ -263,7 +260,7 @@ class Planner:
         """What is found about each live pod; None where no autoscaler governs it."""
         gates = context.settings.gates
         autoscalers = self._known.recognise(context.snapshot)
-        index = index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
+        index = matching.index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
         self._known.renew_bases(live, index, context)
         found = self._findings.renew(live, index, context)
         if not gates.cpu_startup_boost:
@@ -271,7 +268,7 @@ class Planner:
         assessments: list[Candidate | BoostEnd | Hold | None] = [*found]
         for position in live.boosts:
             observed = live.pods[position].observed
-            autoscaler = governor_of(index, observed.workload, observed.pod.labels)
+            autoscaler = matching.governor_of(index, observed.workload, observed.pod.labels)
             assessments[position] = boost_end.assess_boost(observed, autoscaler, context)
         return assessments
 
@@ -317,7 +314,9 @@ def count_wishes(outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
     Boosted pods do not count: that a boost ends is no news about a recommendation.
     """
     found = list(outcomes)
-    return _count_wishes(found, {each.pod.uid for each in found if boosted_containers(each.pod)})
+    return _count_wishes(
+        found, {each.pod.uid for each in found if startup_boost.boosted_containers(each.pod)}
+    )
 
 
 def _count_wishes(
@@ -451,7 +450,7 @@ def _free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -
     is_possible = (
         chosen is Action.RESIZE
         and _reason_to_wait(part, context, quick_oom=quick_oom) is None
-        and is_within(pod, wanted, context.limit_ranges_of(pod))
+        and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
     )
     return part if is_possible else None
 
@@ -473,7 +472,7 @@ def _part_put_off(
     wanted = fitting_part(
         pod, candidate.wanted, scarce, least=least, is_for_memory=candidate.quick_oom
     )
-    if not wanted or not is_within(pod, wanted, context.limit_ranges_of(pod)):
+    if not wanted or not container_resources.is_within(pod, wanted, context.limit_ranges_of(pod)):
         return None
     # Asked as if nothing was under way, since it takes the place of that.
     part = candidate._replace(pod=replace(pod, resize=None), wanted=wanted)
@@ -652,12 +651,14 @@ def _wanted_by_successor(candidate: Candidate, context: PlanContext) -> TargetRe
     foreseen = context.foresee(pod, autoscaler)
     if foreseen is not None:
         # The CPU of a boosted container says nothing about its usual size.
-        found = successors.without_cpu_of(foreseen, boosted_containers(pod))
+        found = successors.without_cpu_of(foreseen, startup_boost.boosted_containers(pod))
         return successors.only_requests(found) if autoscaler.mode in EVICTING_MODES else found
     if autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
         return candidate.wanted
-    recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
-    return without_misfits(pod, recommended)
+    recommended = container_resources.wanted_by_autoscaler(
+        pod, autoscaler, context.limit_ranges_of(pod)
+    )
+    return pod_level_resources.without_misfits(pod, recommended)
 
 
 def decide(
@@ -733,7 +734,7 @@ def _place_of_successor(
     name = nodes.find_place(pod, requests, promised)
     if name is None:
         return None
-    now = reserved_for(pod) if name == pod.node_name else NO_AMOUNTS
+    now = pod_totals.reserved_for(pod) if name == pod.node_name else NO_AMOUNTS
     needed = {kind: max(amount - now.get(kind, 0), 0) for kind, amount in requests.items()}
     return Place(name, needed)
 
@@ -746,19 +747,23 @@ def _requested_by_successor(candidate: Candidate, context: PlanContext) -> Resou
     pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
     new, foreseen = context.successor_of(pod) or pod, context.foresee(pod, autoscaler)
     wanted = _wanted_by_successor(candidate, context) if foreseen is None else foreseen
-    requests = requested_after(new, wanted)
+    requests = pod_totals.requested_after(new, wanted)
     if not autoscaler.boosts or not gates.cpu_startup_boost:
         return requests
     room = BoostRoom(context.limit_ranges_of(pod))
-    boosted = requested_after(new, size_successor(new, autoscaler, gates=gates, room=room))
+    boosted = pod_totals.requested_after(
+        new, admission_patch.size_successor(new, autoscaler, gates=gates, room=room)
+    )
     return {kind: max(amount, boosted.get(kind, 0)) for kind, amount in requests.items()}
 
 
 def _can_move(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if a node other than the pod's own is large enough for its successor."""
     pod, rooms = candidate.pod, context.snapshot.rooms
-    wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
-    return (rooms or NodeRooms(())).takes_elsewhere(pod, requested_after(pod, wanted))
+    wanted = container_resources.wanted_by_autoscaler(
+        pod, candidate.autoscaler, context.limit_ranges_of(pod)
+    )
+    return (rooms or NodeRooms(())).takes_elsewhere(pod, pod_totals.requested_after(pod, wanted))
 
 
 def _decide(
@@ -864,12 +869,12 @@ def _confirm_resize(
 ) -> Action | HoldReason:
     """The resize itself if the API server will take it, else the next best thing."""
     pod, mode = candidate.pod, candidate.autoscaler.mode
-    effect = resize_effect(pod, candidate.wanted)
+    effect = resize_patch.resize_effect(pod, candidate.wanted)
     if effect is ResizeEffect.NONE:
         # The spec already says so, and the kubelet has yet to act on it.
         return HoldReason.RESIZE_IN_PROGRESS
     # Where nothing may shrink, the pod as a whole may become too large.
-    fits = mode is not UpdateMode.UPSCALE_ONLY or is_within(
+    fits = mode is not UpdateMode.UPSCALE_ONLY or container_resources.is_within(
         pod, candidate.wanted, context.limit_ranges_of(pod)
     )
     if effect is ResizeEffect.SAME_QOS and fits:
@@ -1001,12 +1006,16 @@ def _rescue(
         or _is_denied(candidate, context)
     ):
         return None
-    recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
-    growing = without_misfits(pod, only_growing(pod, recommended))
+    recommended = container_resources.wanted_by_autoscaler(
+        pod, autoscaler, context.limit_ranges_of(pod)
+    )
+    growing = pod_level_resources.without_misfits(
+        pod, container_resources.only_growing(pod, recommended)
+    )
     wanted = resize_or_evict.without_restarts(pod, growing, but_of_killed=True)
     is_possible = (
-        resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
-        and is_within(pod, wanted, context.limit_ranges_of(pod))
+        resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+        and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
         and not context.snapshot.node_use.shortages(pod, wanted, claimed)
     )
     return wanted if is_possible else None
@@ -1159,17 +1168,20 @@ def _lacks_successors(
 def _gains_nothing(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object where a LimitRange would refuse the successor, or too little is left for it (D19)."""
     pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
-    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    items = limit_range_check.checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
     if not items:
         return None
     room = BoostRoom(context.limit_ranges_of(pod))
     new = context.successor_of(pod) or pod
-    given = size_successor(new, autoscaler, gates=gates, room=room)
+    given = admission_patch.size_successor(new, autoscaler, gates=gates, room=room)
     # The pod may be older than the LimitRange, whose defaults its successor gets.
     after = [
-        with_defaults(items, overlaid(each.spec, given.get(each.name))) for each in new.containers
+        limit_range_check.with_defaults(
+            items, container_resources.overlaid(each.spec, given.get(each.name))
+        )
+        for each in new.containers
     ]
-    if not given or would_refuse(items, new, after):
+    if not given or limit_range_check.would_refuse(items, new, after):
         return HoldReason.LIMIT_RANGE_REFUSES
     left_out = successors.resources_left_out(_wanted_by_successor(candidate, context), given)
     if left_out and not (
@@ -1190,7 +1202,7 @@ def _loses_more(candidate: Candidate, context: PlanContext, _: Spent) -> HoldRea
     if candidate.quick_oom or pod.phase is PodPhase.PENDING or candidate.owner is None:
         return None
     sizes = context.snapshot.template_sizes.get(candidate.owner)
-    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    items = limit_range_check.checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
     template = successors.template_of(pod, sizes, items)
     if template is None:
         return None
@@ -1239,7 +1251,7 @@ def _is_cut(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason 
     if not _loses_to(items, candidate, context):
         return None
     after = {name: Allocation(target) for name, target in _capped_targets(items, candidate).items()}
-    if candidate.quick_oom and bears_cut(pod, after, judgement.recommendation, least):
+    if candidate.quick_oom and kept_sizes.bears_cut(pod, after, judgement.recommendation, least):
         return None
     nodes = [item for item in items if item.type is LimitRangeType.NODE]
     is_by_nodes = _loses_to(nodes, candidate, context)
@@ -1251,7 +1263,7 @@ def _capped_targets(
 ) -> Mapping[str, Resources]:
     """Return by container what these caps leave the successor."""
     autoscaler = candidate.autoscaler
-    capped = cap_for_pod(
+    capped = capping.cap_for_pod(
         autoscaler.recommendation,
         replace(candidate.pod, node_name=""),
         autoscaler.policies,
@@ -1286,8 +1298,10 @@ def _needed_of_own(
     own = {each.name: each.current.requests for each in candidate.pod.containers}
     for entry in _judge(candidate, context).recommendation:
         for kind in BOTH:
-            needed = min(amount_of(entry.lower_bound, kind), amount_of(entry.target, kind))
-            yield entry, kind, min(needed, amount_of(own.get(entry.container_name), kind))
+            needed = min(
+                limits.amount_of(entry.lower_bound, kind), limits.amount_of(entry.target, kind)
+            )
+            yield entry, kind, min(needed, limits.amount_of(own.get(entry.container_name), kind))
 
 
 def _loses_in_sum(
@@ -1297,9 +1311,9 @@ def _loses_in_sum(
     kept = _judge(candidate, context).recommendation
     names = [entry.container_name for entry in kept]
     for kind in BOTH:
-        after = sum(amount_of(given.get(name), kind) for name in names)
-        needed = sum(amount_of(entry.lower_bound, kind) for entry in kept)
-        has = sum(amount_of(own.get(name), kind) for name in names)
+        after = sum(limits.amount_of(given.get(name), kind) for name in names)
+        needed = sum(limits.amount_of(entry.lower_bound, kind) for entry in kept)
+        has = sum(limits.amount_of(own.get(name), kind) for name in names)
         # Shares are rounded down.
         if after + len(names) < min(needed, has):
             return True

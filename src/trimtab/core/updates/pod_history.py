@@ -21,8 +21,7 @@ from trimtab.core.model.pods import (
     TargetResources,
 )
 from trimtab.core.model.resources import Resources
-from trimtab.core.sizing.container_resources import overlaid
-from trimtab.core.sizing.startup_boost import annotation_name
+from trimtab.core.sizing import container_resources, startup_boost
 from trimtab.core.updates.resize_or_evict import (
     DeniedAttempt,
     InfeasibleAttempt,
@@ -221,7 +220,7 @@ def _left(before: Recollection, pod: Pod, wanted: TargetResources) -> Mapping[st
     known = before.memory.resize.left
     is_first = IN_PLACE_UPDATED not in pod.annotations
     return {
-        each.name: overlaid(
+        each.name: container_resources.overlaid(
             known.get(each.name) or (_at_most(each) if is_first else each.spec),
             wanted.get(each.name),
         )
@@ -285,7 +284,9 @@ def _recall_one(
 def _shown_unmarked(memory: PodMemory, pod: Pod) -> frozenset[str]:
     """Return the containers whose mark was removed, as far as the view shows that by now."""
     return frozenset(
-        name for name in memory.unmarked if annotation_name(name) not in pod.annotations
+        name
+        for name in memory.unmarked
+        if startup_boost.annotation_name(name) not in pod.annotations
     )
 
 

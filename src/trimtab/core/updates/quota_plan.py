@@ -11,26 +11,24 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from trimtab.core.guards.disruption_budgets import owner_of
-from trimtab.core.model.cap_notes import was_sized
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.model import cap_notes
 from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.resources import Resource
-from trimtab.core.sizing import node_use, quotas
-from trimtab.core.sizing.admission_patch import size_successor
-from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.sizing.container_resources import overlaid, wanted_by_autoscaler
-from trimtab.core.sizing.limit_range_check import checked_items, with_defaults
-from trimtab.core.sizing.quota_check import (
-    NO_CLAIMS,
-    Refusal,
-    claims_on,
-    find_refusal,
-    growth_of,
-    usage_of,
+from trimtab.core.sizing import (
+    admission_patch,
+    container_resources,
+    limit_range_check,
+    node_use,
+    quota_check,
+    quotas,
+    resize_patch,
 )
+from trimtab.core.sizing.boost_room import BoostRoom
+from trimtab.core.sizing.quota_check import NO_CLAIMS, Refusal
 from trimtab.core.sizing.quota_grants import LIFETIME_SECONDS
 from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim
-from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.sizing.resize_patch import ResizeEffect
 from trimtab.core.updates import successors
 from trimtab.core.updates.candidates import Candidate, PlanContext
 
@@ -51,7 +49,7 @@ def quotas_for(
         return ()
     group = context.group_of(pod)
     missing = 0 if group is None or group.configured is None else group.configured - group.live
-    needed = usage_of(pod, _own(pod)) if missing > 0 else NO_CLAIMS
+    needed = quota_check.usage_of(pod, _own(pod)) if missing > 0 else NO_CLAIMS
     return [
         replace(
             quota,
@@ -93,15 +91,15 @@ def foresee_successor(
         context.limit_ranges_of(candidate.pod),
     )
     new = context.successor_of(pod) or pod
-    wanted = wanted_by_autoscaler(new, autoscaler, limit_ranges)
+    wanted = container_resources.wanted_by_autoscaler(new, autoscaler, limit_ranges)
     sized = _after(new, wanted, context)
     # The template must not fit even where admission has forgotten what it granted.
     template_left, left = left, _without_new_pods(left, pod.namespace, context)
-    refusal = find_refusal(left, pod, sized)
+    refusal = quota_check.find_refusal(left, pod, sized)
     waits = refusal is not None and _waits_for_room(pod, context, template_left)
     if waits:
         left = [_without(quota, pod) for quota in left]
-        refusal = find_refusal(left, pod, sized)
+        refusal = quota_check.find_refusal(left, pod, sized)
     room, gates = BoostRoom(limit_ranges, quotas=left), context.settings.gates
     if refusal is not None:
         part = _foresee_part(candidate, context, room, wanted)
@@ -110,9 +108,9 @@ def foresee_successor(
         after, left_out = part
     else:
         # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
-        given = size_successor(new, autoscaler, gates=gates, room=room)
+        given = admission_patch.size_successor(new, autoscaler, gates=gates, room=room)
         after, left_out = _after(new, given, context), frozenset()
-    claims = _growth(left, pod, after) if waits else claims_on(left, pod, after)
+    claims = _growth(left, pod, after) if waits else quota_check.claims_on(left, pod, after)
     return Successor(claims, refusal, left_out)
 
 
@@ -128,12 +126,12 @@ def _foresee_part(
     if template is None:
         return None
     new = context.successor_of(pod) or successors.from_template(pod, template, ())
-    given = size_successor(new, candidate.autoscaler, gates=gates, room=room)
+    given = admission_patch.size_successor(new, candidate.autoscaler, gates=gates, room=room)
     after, left_out = _after(new, given, context), successors.resources_left_out(wanted, given)
     is_accepted = (
         successors.without_resources(wanted, left_out)
         and successors.loses_nothing(pod, left_out, template)
-        and find_refusal(room.quotas, pod, after) is None
+        and quota_check.find_refusal(room.quotas, pod, after) is None
     )
     return (after, left_out) if is_accepted else None
 
@@ -148,7 +146,7 @@ def _without_new_pods(
     """
     taken: dict[str, Counter[QuotaClaim]] = {}
     for each in context.new_pods(namespace, _REMEMBERED):
-        for name, claims in claims_on(left, each, _own(each)).items():
+        for name, claims in quota_check.claims_on(left, each, _own(each)).items():
             taken.setdefault(name, Counter()).update(claims)
     if not taken:
         return left
@@ -170,7 +168,7 @@ def _waits_for_room(pod: Pod, context: PlanContext, left: Sequence[Quota]) -> bo
     The template of a pod that was sized may fit, and be much smaller.
     """
     template = template_for(pod, context)
-    return template is not None and find_refusal(left, pod, template) is not None
+    return template is not None and quota_check.find_refusal(left, pod, template) is not None
 
 
 def template_for(pod: Pod, context: PlanContext) -> Sequence[Allocation] | None:
@@ -178,11 +176,11 @@ def template_for(pod: Pod, context: PlanContext) -> Sequence[Allocation] | None:
 
     A pod that was never sized shows it.
     """
-    owner = owner_of(pod)
+    owner = disruption_budgets.owner_of(pod)
     sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
-    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    items = limit_range_check.checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
     template = successors.template_of(pod, sizes, items)
-    if template is None and not was_sized(pod.annotations):
+    if template is None and not cap_notes.was_sized(pod.annotations):
         return _own(pod)
     return template
 
@@ -200,21 +198,21 @@ def fit_resize(
     part = node_use.without_growth_of(pod, wanted, {refusal.claim.resource})
     is_possible = (
         refusal.asked is not None
-        and resize_effect(pod, part) is ResizeEffect.SAME_QOS
+        and resize_patch.resize_effect(pod, part) is ResizeEffect.SAME_QOS
         and _refuse_resize(pod, part, left) is None
     )
     return (part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
 
 
 def _refuse_resize(pod: Pod, wanted: TargetResources, left: Sequence[Quota]) -> Refusal | None:
-    return find_refusal(left, pod, _sizes(pod, wanted), before=_own(pod))
+    return quota_check.find_refusal(left, pod, _sizes(pod, wanted), before=_own(pod))
 
 
 def _growth(
     found: Sequence[Quota], pod: Pod, allocations: Sequence[Allocation]
 ) -> Mapping[str, Claims]:
-    grown = growth_of(pod, allocations, _own(pod))
-    counted = claims_on(found, pod, allocations)
+    grown = quota_check.growth_of(pod, allocations, _own(pod))
+    counted = quota_check.claims_on(found, pod, allocations)
     return {name: {claim: grown[claim] for claim in claims} for name, claims in counted.items()}
 
 
@@ -222,7 +220,7 @@ def _without(quota: Quota, pod: Pod) -> Quota:
     """Return the quota with what is left of it once the pod is gone."""
     if not quotas.covers(quota, pod, {}):
         return quota
-    usage = usage_of(pod, _own(pod))
+    usage = quota_check.usage_of(pod, _own(pod))
     return replace(
         quota, left={claim: amount + usage[claim] for claim, amount in quota.left.items()}
     )
@@ -230,12 +228,14 @@ def _without(quota: Quota, pod: Pod) -> Quota:
 
 def _after(pod: Pod, wanted: TargetResources, context: PlanContext) -> list[Allocation]:
     """Return the resources of a successor, which gets the defaults of newer LimitRanges."""
-    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
-    return [with_defaults(items, each) for each in _sizes(pod, wanted)]
+    items = limit_range_check.checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    return [limit_range_check.with_defaults(items, each) for each in _sizes(pod, wanted)]
 
 
 def _sizes(pod: Pod, wanted: TargetResources) -> list[Allocation]:
-    return [overlaid(each.spec, wanted.get(each.name)) for each in pod.containers]
+    return [
+        container_resources.overlaid(each.spec, wanted.get(each.name)) for each in pod.containers
+    ]
 
 
 def _own(pod: Pod) -> list[Allocation]:

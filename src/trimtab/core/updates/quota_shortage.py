@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from trimtab.core.guards.disruption_budgets import ReplicaGroup, owner_of
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.guards.disruption_budgets import ReplicaGroup
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
-from trimtab.core.sizing import quotas
-from trimtab.core.sizing.quota_check import claims_on, usage_of
+from trimtab.core.sizing import quota_check, quotas, startup_boost
 from trimtab.core.sizing.quotas import Quota, QuotaClaim
-from trimtab.core.sizing.startup_boost import boosted_containers, without_boost
 from trimtab.core.updates.snapshot import Snapshot
 
 _ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
@@ -45,7 +44,11 @@ def _missing(
     pods: Sequence[Pod], snapshot: Snapshot, groups: Mapping[WorkloadName, ReplicaGroup]
 ) -> list[tuple[Pod, int]]:
     """Return a pod of each owner that misses pods, with how many it misses."""
-    samples = {owner: pod for pod in pods if (owner := owner_of(pod)) in snapshot.short_handed}
+    samples = {
+        owner: pod
+        for pod in pods
+        if (owner := disruption_budgets.owner_of(pod)) in snapshot.short_handed
+    }
     return [
         (pod, group.configured - group.live)
         for owner, pod in samples.items()
@@ -61,7 +64,11 @@ def _in_the_way(
     counted = [pod for pod in pods if quotas.covers(quota, pod, {})]
     lacking = _lacking(quota, counted, missing)
     for pod in sorted(counted, key=lambda each: (each.created_at or _END_OF_TIME, each.name)):
-        if pod.is_deleting or pod.phase is PodPhase.PENDING or not boosted_containers(pod):
+        if (
+            pod.is_deleting
+            or pod.phase is PodPhase.PENDING
+            or not startup_boost.boosted_containers(pod)
+        ):
             continue
         given_back = {claim: _given_back(pod, claim) for claim in lacking}
         if any(lacking[claim] > 0 < amount for claim, amount in given_back.items()):
@@ -76,12 +83,12 @@ def _lacking(
     needed: Counter[QuotaClaim] = Counter()
     for pod, count in missing:
         usual = _sizes(_unboosted(pod))
-        for claim, amount in claims_on([quota], pod, usual).get(quota.name, {}).items():
+        for claim, amount in quota_check.claims_on([quota], pod, usual).get(quota.name, {}).items():
             needed[claim] += count * amount
     leaving: Counter[QuotaClaim] = Counter()
     for pod in counted:
         if pod.is_deleting:
-            leaving.update(usage_of(pod, _sizes(pod)))
+            leaving.update(quota_check.usage_of(pod, _sizes(pod)))
     return {
         claim: amount - max(quota.left[claim] + leaving[claim], 0)
         for claim, amount in needed.items()
@@ -89,12 +96,15 @@ def _lacking(
 
 
 def _given_back(pod: Pod, claim: QuotaClaim) -> int:
-    has, usual = usage_of(pod, _sizes(pod)), usage_of(pod, _sizes(_unboosted(pod)))
+    has, usual = (
+        quota_check.usage_of(pod, _sizes(pod)),
+        quota_check.usage_of(pod, _sizes(_unboosted(pod))),
+    )
     return has[claim] - usual[claim]
 
 
 def _unboosted(pod: Pod) -> Pod:
-    return without_boost(pod, boosted_containers(pod))
+    return startup_boost.without_boost(pod, startup_boost.boosted_containers(pod))
 
 
 def _sizes(pod: Pod) -> list[Allocation]:

@@ -12,16 +12,18 @@ from typing import Final
 
 from msgspec import structs
 
-from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, TargetResources, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.container_resources import wanted_by_autoscaler
-from trimtab.core.sizing.limit_range_check import with_defaults
-from trimtab.core.sizing.pod_level_resources import without_misfits
-from trimtab.core.sizing.startup_boost import annotation_name, boosted_containers
+from trimtab.core.sizing import (
+    container_resources,
+    limit_range_check,
+    pod_level_resources,
+    startup_boost,
+)
 
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -48,7 +50,7 @@ def ready_ordinals(
     """Return by direct owner and ordinal since when pods that can be counted on are ready."""
     found: defaultdict[WorkloadName, dict[int, datetime]] = defaultdict(dict)
     for pod in pods:
-        owner = owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         if owner is None or owner not in owners or (ordinal := ordinal_of(pod)) is None:
             continue
         is_there = pod.phase is PodPhase.RUNNING and not pod.is_deleting
@@ -77,7 +79,10 @@ def template_of(
     """
     if sizes is None:
         return None
-    return [with_defaults(items, sizes.get(each.name, each.spec)) for each in pod.containers]
+    return [
+        limit_range_check.with_defaults(items, sizes.get(each.name, each.spec))
+        for each in pod.containers
+    ]
 
 
 def from_template(pod: Pod, template: Sequence[Allocation], names: Collection[str]) -> Pod:
@@ -89,7 +94,7 @@ def from_template(pod: Pod, template: Sequence[Allocation], names: Collection[st
         replace(each, spec=_with_requests(own), status=None, base=None)
         for each, own in zip(pod.containers, template, strict=True)
     )
-    stale = set(map(annotation_name, names))
+    stale = set(map(startup_boost.annotation_name, names))
     kept = {key: value for key, value in pod.annotations.items() if key not in stale}
     # What the pod has on its node is no bound for a successor, which may go elsewhere.
     return replace(pod, node_name="", containers=containers, annotations=kept)
@@ -102,7 +107,9 @@ def wanted_of_new(
 
     Admission caps it by the limits of that pod, and leaves out containers without room for it.
     """
-    return without_misfits(new, wanted_by_autoscaler(new, autoscaler, items))
+    return pod_level_resources.without_misfits(
+        new, container_resources.wanted_by_autoscaler(new, autoscaler, items)
+    )
 
 
 def falls_short(
@@ -117,7 +124,10 @@ def falls_short(
     That is so below its lower bound. Of a container that should grow nothing is taken, but for a
     share of less than `least`.
     """
-    boosted, entries = boosted_containers(pod), {each.container_name: each for each in needed}
+    boosted, entries = (
+        startup_boost.boosted_containers(pod),
+        {each.container_name: each for each in needed},
+    )
     for container in pod.containers:
         entry, given = entries.get(container.name), wanted.get(container.name)
         if entry is None or given is None:
@@ -142,7 +152,7 @@ def takes_more_than_it_gives(
     Gains of one container do not make up for losses of another, nor does CPU for memory, without
     which a container dies. A loss of less than the share `least` counts as none.
     """
-    boosted = boosted_containers(pod)
+    boosted = startup_boost.boosted_containers(pod)
     for container, own in zip(pod.containers, template, strict=True):
         gain, loss = 1 + least, 1.0
         has = container.current.requests or NO_AMOUNTS
@@ -171,7 +181,7 @@ def is_precedent(other: Pod, pod: Pod, wanted: TargetResources) -> bool:
     container says nothing.
     """
     sizes = {each.name: each.current.requests or NO_AMOUNTS for each in other.containers}
-    boosted = boosted_containers(other)
+    boosted = startup_boost.boosted_containers(other)
     for container in pod.containers:
         has = container.current.requests or NO_AMOUNTS
         asked = (wanted.get(container.name) or Allocation()).requests or NO_AMOUNTS

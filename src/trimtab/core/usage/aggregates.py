@@ -14,16 +14,18 @@ from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from trimtab.core.histogram import row_table
 from trimtab.core.histogram.bank import HistogramBank
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
 from trimtab.core.histogram.checkpoint import AggregateContent
 from trimtab.core.histogram.memory_peaks import Booleans, Peaks
 from trimtab.core.histogram.oom_floors import OomLedger, OomLevel
-from trimtab.core.histogram.row_table import Rows, fold_in
+from trimtab.core.histogram.row_table import Rows
+from trimtab.core.model import validation
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.recommendation import MIB, RecommendationSettings
 from trimtab.core.model.resources import Resource
-from trimtab.core.model.validation import LONGEST, require_at_least, require_interval
+from trimtab.core.model.validation import LONGEST
 from trimtab.core.usage.containers import ContainerMemory
 
 LabelSet: TypeAlias = tuple[tuple[str, str], ...]
@@ -73,12 +75,12 @@ class UsageSettings:
     """Whether an autoscaler's policy may override the four settings about memory (PerVPAConfig)."""
 
     def __post_init__(self) -> None:
-        require_interval("cpu_half_life", self.cpu_half_life)
-        require_interval("memory_half_life", self.memory_half_life)
-        require_interval("memory_interval", self.memory_interval)
-        require_at_least("memory_interval_count", self.memory_interval_count, 1)
-        require_at_least("oom_bump_up_ratio", self.oom_bump_up_ratio, 1)
-        require_at_least("oom_min_bump_up_bytes", self.oom_min_bump_up_bytes, 0)
+        validation.require_interval("cpu_half_life", self.cpu_half_life)
+        validation.require_interval("memory_half_life", self.memory_half_life)
+        validation.require_interval("memory_interval", self.memory_interval)
+        validation.require_at_least("memory_interval_count", self.memory_interval_count, 1)
+        validation.require_at_least("oom_bump_up_ratio", self.oom_bump_up_ratio, 1)
+        validation.require_at_least("oom_min_bump_up_bytes", self.oom_min_bump_up_bytes, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +215,9 @@ class Aggregates:
         """Add accepted CPU samples."""
         data = self._rows.data
         self.cpu.add(data["cpu_row"][rows], cores, CPU_WEIGHT, times)
-        fold_in(np.minimum, data["first"], rows, times)
-        fold_in(np.maximum, data["last"], rows, times)
-        fold_in(np.add, data["count"], rows, 1)
+        row_table.fold_in(np.minimum, data["first"], rows, times)
+        row_table.fold_in(np.maximum, data["last"], rows, times)
+        row_table.fold_in(np.add, data["count"], rows, 1)
         data["fed"][rows] = True
 
     def book_peaks(self, owners: Ints, peaks: Peaks) -> None:
@@ -271,7 +273,7 @@ class Aggregates:
 
     def note_memory(self, rows: Ints, times: Floats) -> None:
         """Remember that memory was read, whether or not that changed a peak."""
-        fold_in(np.maximum, self._rows.data["last_memory"], rows, times)
+        row_table.fold_in(np.maximum, self._rows.data["last_memory"], rows, times)
 
     def drain_fed(self) -> Booleans:
         """Which rows got anything new since the last time."""

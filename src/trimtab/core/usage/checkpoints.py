@@ -23,9 +23,10 @@ from trimtab.core.histogram.checkpoint import (
     check_version,
     decode_histogram,
 )
+from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.resources import Resource
-from trimtab.core.model.selectors import Selector, fingerprint
+from trimtab.core.model.selectors import Selector
 from trimtab.core.usage.aggregates import MEMORY_WEIGHT, UsageSettings, from_seconds, to_seconds
 from trimtab.core.usage.cluster_usage import Usage
 
@@ -87,7 +88,7 @@ def is_about_pods_of(selector: Selector | None, stored_fingerprint: str | None) 
     If not, it describes other pods and is to be discarded. One without a fingerprint describes all
     pods of the target, as those of the original do.
     """
-    return fingerprint(selector) == (stored_fingerprint or None)
+    return selectors.fingerprint(selector) == (stored_fingerprint or None)
 
 
 def is_lighter(

@@ -21,7 +21,8 @@ from trimtab.core.histogram.checkpoint import (
     AggregateContent,
     decode_aggregate,
 )
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for
+from trimtab.core.model import autoscalers
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.model.selectors import Selector
@@ -329,7 +330,7 @@ class Usage:
 
     def _override_restored(self, learner: AutoscalerAggregates) -> None:
         for container_name, row in learner.restored.items():
-            policy = policy_for(learner.autoscaler.policies, container_name)
+            policy = autoscalers.policy_for(learner.autoscaler.policies, container_name)
             self.aggregates.override(row, () if policy is None else (policy,))
 
     def _resume(self, row: int, place: Place) -> None:

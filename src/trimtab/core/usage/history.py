@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.core.histogram import row_table
 from trimtab.core.histogram.buckets import Ints
 from trimtab.core.histogram.memory_peaks import Booleans, Peaks, Windows
-from trimtab.core.histogram.row_table import list_distinct
 from trimtab.core.model.autoscalers import AutoscalerName, policy_for
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import to_seconds
@@ -178,7 +178,7 @@ class HistoryReplay:
         """The rows of containers that have samples to be added; -1 for all others."""
         rows = np.full(len(seats), -1, np.int64)
         starts = np.searchsorted(past.owners, np.arange(len(seats)))
-        for place in list_distinct(past.owners[chosen]).tolist():
+        for place in row_table.list_distinct(past.owners[chosen]).tolist():
             seat = seats[place]
             assert seat is not None
             if seat not in self._containers:

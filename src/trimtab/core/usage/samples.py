@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.core.histogram import memory_peaks
-from trimtab.core.histogram.buckets import CORE, Floats, Ints, truncate
+from trimtab.core.histogram import buckets, memory_peaks
+from trimtab.core.histogram.buckets import CORE, Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans, Readings
 from trimtab.core.usage.aggregates import Aggregates
 from trimtab.core.usage.containers import Containers
@@ -145,7 +145,7 @@ def _needed(aggregates: Aggregates, containers: Containers, kills: Samples) -> F
     """What the killed containers should have had."""
     owners = containers.aggregate[kills.containers]
     used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])
-    by_ratio = truncate(used * aggregates.floats("bump_ratio")[owners])
+    by_ratio = buckets.truncate(used * aggregates.floats("bump_ratio")[owners])
     by_bytes = used + aggregates.floats("min_bump")[owners]
     return np.maximum(by_bytes, by_ratio)
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from trimtab.core.histogram.buckets import Ints
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy, policy_for
+from trimtab.core.model import autoscalers
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.usage.aggregates import AggregateKey, LabelSet
 
@@ -175,7 +176,10 @@ class AggregateIndex:
     def policies(self, row: int, container_name: str) -> list[ContainerPolicy]:
         """What the autoscalers that learn from an aggregate say of its container."""
         learners = [self.learners[name] for name in sorted(self._learners_by_row[row])]
-        found = [policy_for(learner.autoscaler.policies, container_name) for learner in learners]
+        found = [
+            autoscalers.policy_for(learner.autoscaler.policies, container_name)
+            for learner in learners
+        ]
         return [policy for policy in found if policy is not None]
 
     def _link(self, learner: AutoscalerAggregates, row: int, container_name: str) -> None:

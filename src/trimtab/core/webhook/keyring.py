@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from trimtab.core.model.validation import SettingsError, require_interval
+from trimtab.core.model import validation
+from trimtab.core.model.validation import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Lives:
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
         for name in ("authority", "authority_renewed_after", "shown", "shown_renewed_after"):
-            require_interval(name, getattr(self, name))
+            validation.require_interval(name, getattr(self, name))
         if self.shown_renewed_after >= self.shown:
             raise SettingsError("shown_renewed_after", self.shown_renewed_after, "is too late")
         if self.authority_renewed_after + self.shown > self.authority:

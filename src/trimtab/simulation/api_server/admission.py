@@ -21,8 +21,8 @@ from trimtab.core.model.resources import BOTH
 from trimtab.simulation.api_server.json_patch import PatchError, apply_patch
 from trimtab.simulation.api_server.quotas import find_quota_flaw
 from trimtab.simulation.api_server.requests import conflict, forbidden, invalid
+from trimtab.simulation.world import limit_ranges
 from trimtab.simulation.world.facts import PodCreated, PodRefused
-from trimtab.simulation.world.limit_ranges import find_limit_range_flaw, with_defaults
 from trimtab.simulation.world.objects import ContainerTemplate, PodTemplate
 from trimtab.simulation.world.world import World
 
@@ -111,7 +111,7 @@ class Admitting:
             containers=_render_containers(template.containers),
             placement=template.placement,
         )
-        return with_defaults(pod, self._world.limit_ranges_in(namespace))
+        return limit_ranges.with_defaults(pod, self._world.limit_ranges_in(namespace))
 
     def _changed(self, wanted: Pod, patch: Patch | None) -> Pod:
         try:
@@ -121,7 +121,7 @@ class Admitting:
         for webhook in self.later_webhooks:
             pod = webhook(wanted, pod)
         # Whatever a webhook changed is defaulted once more.
-        return with_defaults(pod, self._world.limit_ranges_in(pod.namespace))
+        return limit_ranges.with_defaults(pod, self._world.limit_ranges_in(pod.namespace))
 
     def _check(self, request: str, wanted: Pod, pod: Pod) -> None:
         error = self._find_refusal(request, pod)
@@ -138,7 +138,7 @@ class Admitting:
                 check_limits(request, container)
             except ApiError as error:
                 return error
-        flaw = find_limit_range_flaw(pod, self._world.limit_ranges_in(pod.namespace))
+        flaw = limit_ranges.find_limit_range_flaw(pod, self._world.limit_ranges_in(pod.namespace))
         if not flaw:
             flaw = find_quota_flaw(self._world, pod)
         return forbidden(request, flaw) if flaw else None

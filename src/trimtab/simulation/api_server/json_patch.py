@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from trimtab.core.model import quantities
 from trimtab.core.model.json_patch import Operation, Patch, Remove
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.model.quantities import format_amount, parse_amount
 from trimtab.core.model.resources import BOTH, Resources
 
 _Document: TypeAlias = "dict[str, _Document] | str"
@@ -81,7 +81,9 @@ def _open_container(container: Container) -> _Document:
 
 
 def _open_amounts(amounts: Resources) -> _Document:
-    return {resource: format_amount(resource, amount) for resource, amount in amounts.items()}
+    return {
+        resource: quantities.format_amount(resource, amount) for resource, amount in amounts.items()
+    }
 
 
 def _close(pod: Pod, document: _Document) -> Pod:
@@ -112,7 +114,7 @@ def _amounts(document: "_Document | None", before: Resources | None) -> Resource
     texts = _texts(document)
     if texts is None or (not texts and before != {}):
         return None
-    return {kind: parse_amount(kind, texts[kind]) for kind in BOTH if kind in texts}
+    return {kind: quantities.parse_amount(kind, texts[kind]) for kind in BOTH if kind in texts}
 
 
 def _texts(document: "_Document | None") -> dict[str, str] | None:

@@ -4,8 +4,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from trimtab.core.model import quantities
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import Resources
 
 _Document: TypeAlias = "dict[str, _Document] | list[_Document] | str | bool | int"
@@ -66,4 +66,4 @@ def _resources(allocation: Allocation) -> "dict[str, _Document]":
 
 
 def _amounts(amounts: Resources) -> "dict[str, _Document]":
-    return {str(kind): format_amount(kind, amount) for kind, amount in amounts.items()}
+    return {str(kind): quantities.format_amount(kind, amount) for kind, amount in amounts.items()}

@@ -8,7 +8,8 @@ from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import quotas as core_quotas
 from trimtab.core.sizing.quotas import QuotaClaim, Side
-from trimtab.simulation.world.objects import ENDED, Quota, reserved_total
+from trimtab.simulation.world import objects
+from trimtab.simulation.world.objects import ENDED, Quota
 from trimtab.simulation.world.world import World
 
 
@@ -59,7 +60,7 @@ def _amounts(allocation: Allocation, side: Side) -> Resources:
 
 def _counted(pod: Pod, side: Side, resource: Resource) -> int:
     if side is Side.REQUESTS:
-        return reserved_total(pod, resource)
+        return objects.reserved_total(pod, resource)
     # The quota controller counts limits by the spec alone.
     return sum((each.spec.limits or {}).get(resource, 0) for each in pod.containers)
 

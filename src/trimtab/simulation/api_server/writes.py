@@ -15,6 +15,7 @@ from trimtab.api.kinds.events import Event
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.status_errors import Cause
 from trimtab.api.wire.watch_events import ObjectName
+from trimtab.core.model import pods
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
@@ -23,12 +24,13 @@ from trimtab.core.model.autoscalers import (
 )
 from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.limits import qos_class
-from trimtab.core.model.pods import Container, ContainerKind, Pod, asks_for_same
+from trimtab.core.model.pods import Container, ContainerKind, Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.simulation.api_server.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.api_server.json_patch import PatchError, apply_patch
 from trimtab.simulation.api_server.quotas import find_quota_flaw
 from trimtab.simulation.api_server.requests import conflict, forbidden, invalid, not_found, refuse
+from trimtab.simulation.world import limit_ranges, objects
 from trimtab.simulation.world.facts import (
     CheckpointDeleted,
     CheckpointSaved,
@@ -40,8 +42,7 @@ from trimtab.simulation.world.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.world.limit_ranges import find_limit_range_flaw, with_defaults
-from trimtab.simulation.world.objects import ENDED, Node, resource_total
+from trimtab.simulation.world.objects import ENDED, Node
 from trimtab.simulation.world.world import World
 
 
@@ -80,7 +81,7 @@ def find_resize_flaws(before: Pod, after: Pod, rules: ResizeRules) -> list[Cause
 
 def exceeds_node(pod: Pod, node: Node) -> bool:
     """Whether a pod requests more than its node has, even if it were alone there."""
-    return any(resource_total(pod, kind) > node.capacity.get(kind, 0) for kind in BOTH)
+    return any(objects.resource_total(pod, kind) > node.capacity.get(kind, 0) for kind in BOTH)
 
 
 def _qos(pod: Pod) -> str:
@@ -183,15 +184,15 @@ class Serving:
         """
         request = f"resize pods {pod.namespace}/{pod.name}"
         before = self._find(request, pod)
-        if not asks_for_same(before, pod):
+        if not pods.asks_for_same(before, pod):
             raise conflict(request, "the pod asks for another size")
         after = resized(before, _patched(request, before, pod, patch))
         # Limit ranges leave alone what is about to go.
         ranges = [] if before.is_deleting else self._world.limit_ranges_in(before.namespace)
-        after = with_defaults(after, ranges)
+        after = limit_ranges.with_defaults(after, ranges)
         if flaws := find_resize_flaws(before, after, self.resize_rules):
             raise refuse(request, HTTPStatus.UNPROCESSABLE_ENTITY, flaws[0].message, *flaws)
-        flaw = find_limit_range_flaw(after, ranges)
+        flaw = limit_ranges.find_limit_range_flaw(after, ranges)
         if not flaw:
             flaw = find_quota_flaw(self._world, after, before=before)
         if flaw:

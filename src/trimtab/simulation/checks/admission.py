@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from trimtab.api.kinds.leases import Lease
-from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, ControlledValues, policy_for
-from trimtab.core.model.limits import amount_of
-from trimtab.core.model.matching import acts_on_new_pods, acts_on_running_pods
+from trimtab.core.model import autoscalers, limits, matching
+from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, ControlledValues
 from trimtab.core.model.pods import Container, Pod
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.sizing.startup_boost import boosted_containers
-from trimtab.simulation.api_server.json_patch import PatchError, apply_patch
+from trimtab.core.sizing import startup_boost
+from trimtab.simulation.api_server import json_patch
+from trimtab.simulation.api_server.json_patch import PatchError
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized
@@ -61,9 +61,9 @@ class RequestBounds(Checker):
         """What was set outside the bounds."""
         match fact:
             case PodCreated(wanted=wanted, patch=patch) if patch:
-                yield from self._judge(wanted, asked_for(fact), acts_on_new_pods)
+                yield from self._judge(wanted, asked_for(fact), matching.acts_on_new_pods)
             case PodResized(before=before, after=after):
-                yield from self._judge(before, after, acts_on_running_pods)
+                yield from self._judge(before, after, matching.acts_on_running_pods)
             case _:
                 return
 
@@ -77,19 +77,19 @@ class RequestBounds(Checker):
 def asked_for(fact: PodCreated) -> Pod:
     """What our webhook made of the pod, whatever another one made of that."""
     try:
-        return apply_patch(fact.wanted, fact.patch)
+        return json_patch.apply_patch(fact.wanted, fact.patch)
     except PatchError:
         return fact.wanted
 
 
 def _find_flaws(before: Pod, after: Pod, governor: Autoscaler) -> Iterator[str]:
     # A boost is allowed to exceed the policy, and what it goes back to is the user's own.
-    boosted = {*boosted_containers(before), *boosted_containers(after)}
+    boosted = {*startup_boost.boosted_containers(before), *startup_boost.boosted_containers(after)}
     for old, new in zip(before.containers, after.containers, strict=True):
-        policy = policy_for(governor.policies, new.name)
+        policy = autoscalers.policy_for(governor.policies, new.name)
         for resource in BOTH:
             is_boost = resource is Resource.CPU and new.name in boosted
-            is_set = amount_of(new.spec.requests, resource) != amount_of(
+            is_set = limits.amount_of(new.spec.requests, resource) != limits.amount_of(
                 old.spec.requests, resource
             )
             if policy is not None and is_set and not is_boost:
@@ -99,15 +99,15 @@ def _find_flaws(before: Pod, after: Pod, governor: Autoscaler) -> Iterator[str]:
 def _outside(
     policy: ContainerPolicy, pod: Pod, container: Container, resource: Resource
 ) -> Iterator[str]:
-    amount = amount_of(container.spec.requests, resource)
-    least = amount_of(policy.min_allowed, resource)
-    most = amount_of(policy.max_allowed, resource)
+    amount = limits.amount_of(container.spec.requests, resource)
+    least = limits.amount_of(policy.min_allowed, resource)
+    most = limits.amount_of(policy.max_allowed, resource)
     where = f"{pod.namespace}/{pod.name} {container.name}: {resource} of {amount}"
     if most and amount > most:
         yield f"{where} is above maxAllowed {most}"
     # The later rule wins: of contradictory bounds the upper one, then the container's own limit.
     is_held_down = policy.controlled_values is ControlledValues.REQUESTS_ONLY and (
-        amount == amount_of(container.spec.limits, resource)
+        amount == limits.amount_of(container.spec.limits, resource)
     )
     if amount < least and not (most and most < least) and not is_held_down:
         yield f"{where} is below minAllowed {least}"

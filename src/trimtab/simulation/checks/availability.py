@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.model.limits import amount_of
+from trimtab.core.model import limits
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.simulation.checks.base import Checker, Rules
@@ -198,8 +198,8 @@ def _look_alike(before: Pod, after: Pod) -> bool:
         -_ALIKE * max(old, new) <= new - old <= _grown(kind) * max(old, new)
         for each in after.containers
         for kind in BOTH
-        for old in (amount_of(had.get(each.name), kind),)
-        for new in (amount_of(each.spec.requests, kind),)
+        for old in (limits.amount_of(had.get(each.name), kind),)
+        for new in (limits.amount_of(each.spec.requests, kind),)
     )
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost, effective_boost
+from trimtab.core.model import autoscalers, matching
+from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost
 from trimtab.core.model.limits import amount_of
-from trimtab.core.model.matching import acts_on_new_pods, acts_on_running_pods
 from trimtab.core.model.pods import Container, Pod
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodPatched, PodResized
@@ -28,7 +28,9 @@ class BoostMarks(Checker):
         """A mark that goes too soon, or a pod that goes with its boost."""
         match fact:
             case PodPatched(actor=actor, before=before, after=after):
-                lost = frozenset(boosted_containers(before)) - set(boosted_containers(after))
+                lost = frozenset(startup_boost.boosted_containers(before)) - set(
+                    startup_boost.boosted_containers(after)
+                )
                 early = [each.name for each in after.containers if _waits(each, lost)]
                 if early:
                     names = ", ".join(early)
@@ -45,7 +47,7 @@ class BoostMarks(Checker):
             self._boosted.pop(before.uid, None)
         if after is None:
             return
-        marked = frozenset(boosted_containers(after))
+        marked = frozenset(startup_boost.boosted_containers(after))
         known = self._boosted.get(after.uid)
         if known is None and not marked:
             return
@@ -63,7 +65,7 @@ class BoostEnds(Checker):
         """Anything else that a resize of a boosted pod changes."""
         if not isinstance(fact, PodResized) or self.past.calm.lacks_gate(fact.actor):
             return
-        boosted = boosted_containers(fact.before)
+        boosted = startup_boost.boosted_containers(fact.before)
         if boosted:
             pairs = zip(fact.before.containers, fact.after.containers, strict=True)
             others = [
@@ -84,7 +86,7 @@ class BoostGate(Checker):
         """A boosted pod that is changed for its boost though the gate is off."""
         match fact:
             case PodEvicted(actor=actor, pod=pod) if self._judges(actor, pod):
-                governors = self.past.governors(pod, acts_on_running_pods)
+                governors = self.past.governors(pod, matching.acts_on_running_pods)
                 if not any(_wants_more_than_an_end(pod, each) for each in governors):
                     yield f"{actor} evicted {_name(pod)} for its boost, with the gate off"
             case PodResized(actor=actor, before=before, after=after) if self._judges(actor, before):
@@ -94,12 +96,12 @@ class BoostGate(Checker):
                 return
 
     def _judges(self, actor: str, pod: Pod) -> bool:
-        return self.past.calm.lacks_gate(actor) and bool(boosted_containers(pod))
+        return self.past.calm.lacks_gate(actor) and bool(startup_boost.boosted_containers(pod))
 
 
 def _boosts(before: Pod, pod: Pod) -> list[tuple[int, int]]:
     """The CPU of all containers that were boosted."""
-    boosted = boosted_containers(before)
+    boosted = startup_boost.boosted_containers(before)
     return [
         (amount_of(each.spec.requests, Resource.CPU), amount_of(each.spec.limits, Resource.CPU))
         for each in pod.containers
@@ -109,7 +111,7 @@ def _boosts(before: Pod, pod: Pod) -> list[tuple[int, int]]:
 
 def _wants_more_than_an_end(pod: Pod, governor: Autoscaler) -> bool:
     """Tell whether something other than boosted CPU is off its target."""
-    boosted = boosted_containers(pod)
+    boosted = startup_boost.boosted_containers(pod)
     targets = {entry.container_name: entry.target for entry in governor.recommendation or ()}
     return any(
         amount_of(each.current.requests, kind) != amount
@@ -126,10 +128,12 @@ class RealBoosts(Checker):
         """A mark that stands for no boost."""
         if not isinstance(fact, PodCreated):
             return
-        marked = set(boosted_containers(fact.pod)) - set(boosted_containers(fact.wanted))
+        marked = set(startup_boost.boosted_containers(fact.pod)) - set(
+            startup_boost.boosted_containers(fact.wanted)
+        )
         if not marked:
             return
-        governors = self.past.governors(fact.pod, acts_on_new_pods)
+        governors = self.past.governors(fact.pod, matching.acts_on_new_pods)
         empty = sorted(name for name in marked if governors and not _may_boost(governors, name))
         if empty:
             names = ", ".join(empty)
@@ -137,7 +141,7 @@ class RealBoosts(Checker):
 
 
 def _may_boost(governors: list[Autoscaler], name: str) -> bool:
-    return any(_adds(effective_boost(governor, name)) for governor in governors)
+    return any(_adds(autoscalers.effective_boost(governor, name)) for governor in governors)
 
 
 def _adds(boost: CpuBoost | None) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, is_paused
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState
-from trimtab.core.sizing.startup_boost import boosted_containers, expired_boosts, finds_no_room
+from trimtab.core.sizing import startup_boost
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.world.facts import Fact, PodEvicted, PodRefused, PodResized
@@ -41,13 +41,15 @@ class Boosts(Checker):
             case PodEvicted(actor=actor) | PodResized(actor=actor) if self._lacks_gate(actor):
                 # Another rule says what such a one may do.
                 return
-            case PodEvicted(actor=actor, pod=pod) if boosted_containers(pod):
+            case PodEvicted(actor=actor, pod=pod) if startup_boost.boosted_containers(pod):
                 yield f"{actor} evicted {pod.namespace}/{pod.name}, which is boosted"
             case PodRefused(pod=pod, flaw=flaw) if "quota" in flaw:
                 self._refused_at[pod.namespace] = fact.at
             case PodResized(before=before) if self._is_crowded(before.namespace, fact.at):
                 return
-            case PodResized(actor=actor, before=before, after=after) if boosted_containers(before):
+            case PodResized(actor=actor, before=before, after=after) if (
+                startup_boost.boosted_containers(before)
+            ):
                 early = self._still_boosted(before) & _changed(before, after)
                 if early or not self._expired(before):
                     yield f"{actor} resized {before.namespace}/{before.name} while it is boosted"
@@ -77,7 +79,7 @@ class Boosts(Checker):
         return self.past.calm.lacks_gate(actor)
 
     def _can_be_ended(self, pod: Pod) -> bool:
-        governors = self.past.governors(pod, acts_on_running_pods)
+        governors = self.past.governors(pod, matching.acts_on_running_pods)
         waits = (
             pod.phase is not PodPhase.RUNNING,
             pod.is_deleting,
@@ -90,18 +92,20 @@ class Boosts(Checker):
     def _expired(self, pod: Pod) -> frozenset[str]:
         """The containers whose boost may seem to be over, by any recent look at the pod."""
         now = self.world.now()
-        governors: list[Autoscaler | None] = [*self.past.governors(pod, acts_on_running_pods)]
+        governors: list[Autoscaler | None] = [
+            *self.past.governors(pod, matching.acts_on_running_pods)
+        ]
         timeline = self._boosted.get(pod.uid)
         looks = [pod] if timeline is None else timeline.seen(now)
         # Who sees the pod as it is also sees that it has found a node.
         views = [pod] if self._is_current(now) else looks
-        if any(finds_no_room(view, now + self.clock_doubt(now)) for view in views):
-            return frozenset(boosted_containers(pod))
+        if any(startup_boost.finds_no_room(view, now + self.clock_doubt(now)) for view in views):
+            return frozenset(startup_boost.boosted_containers(pod))
         return frozenset(
             name
             for look in looks
             for governor in governors or [None]
-            for name in expired_boosts(
+            for name in startup_boost.expired_boosts(
                 look,
                 governor,
                 now + self.clock_doubt(now),
@@ -116,11 +120,11 @@ class Boosts(Checker):
         return since is not None and now - since >= self.rules.staleness
 
     def _still_boosted(self, pod: Pod) -> frozenset[str]:
-        return frozenset(boosted_containers(pod)) - self._expired(pod)
+        return frozenset(startup_boost.boosted_containers(pod)) - self._expired(pod)
 
     def _follow(self, change: Change[Pod]) -> None:
         before, after = change.before, change.after
-        if after is not None and boosted_containers(after):
+        if after is not None and startup_boost.boosted_containers(after):
             timeline = self._boosted.setdefault(after.uid, RecentValues(self.rules.staleness))
             timeline.put(self.world.now(), after)
         elif before is not None:

@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.guards.disruption_budgets import owner_of
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.model import limits, matching
 from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode
-from trimtab.core.model.limits import amount_of
-from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import UPDATES, Container, Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.container_resources import recommended_for_pod
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import container_resources, startup_boost
 from trimtab.core.updates.conditions import UpdateConditionType
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.disruption import restarts
 from trimtab.simulation.checks.hindsight import Hindsight
+from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import (
     Fact,
     PodCreated,
@@ -28,7 +27,6 @@ from trimtab.simulation.world.facts import (
     ProcessStarted,
     StatusPublished,
 )
-from trimtab.simulation.world.objects import reserved_total
 from trimtab.simulation.world.world import World
 
 _CHANGING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
@@ -79,8 +77,12 @@ class Converged(Checker):
                 yield f"{pod.namespace}/{pod.name} is outside its bounds since {since:%H:%M}"
 
     def _should_change(self, pod: Pod) -> bool:
-        governors = self.past.governors(pod, acts_on_running_pods)
-        if not governors or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
+        governors = self.past.governors(pod, matching.acts_on_running_pods)
+        if (
+            not governors
+            or pod.phase is not PodPhase.RUNNING
+            or startup_boost.boosted_containers(pod)
+        ):
             return False
         governor = governors[-1]
         return (
@@ -118,9 +120,9 @@ class Converged(Checker):
         others, held = self.world.neighbours_of(pod), self._held(pod)
         targets = {each.container_name: each.target for each in governor.recommendation or ()}
         return all(
-            sum(reserved_total(each, kind) for each in others)
+            sum(objects.reserved_total(each, kind) for each in others)
             + sum(
-                amount_of(
+                limits.amount_of(
                     each.current.requests
                     if held & {Held(kind), Held(kind, each.name)}
                     else targets.get(each.name, each.current.requests),
@@ -133,7 +135,7 @@ class Converged(Checker):
         )
 
     def _has_siblings_enough(self, pod: Pod, governor: Autoscaler) -> bool:
-        owner = owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         workload = None if owner is None else self.world.find_workload(owner)
         if owner is None or owner.kind not in _KINDS or workload is None:
             return False
@@ -152,11 +154,13 @@ def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
     restarts = any(each.restarts_on_resize for each in pod.containers)
     little = _LITTLE if restarts or governor.mode in _EVICTING else _TRIFLE
     return any(
-        not amount_of(entry.lower_bound, resource) <= has <= amount_of(entry.upper_bound, resource)
+        not limits.amount_of(entry.lower_bound, resource)
+        <= has
+        <= limits.amount_of(entry.upper_bound, resource)
         and (target - has >= _TRIFLE * has or has - target >= little * has)
         for container, entry in pairs
         for resource, target in entry.target.items()
-        for has in (amount_of(container.current.requests, resource),)
+        for has in (limits.amount_of(container.current.requests, resource),)
         if Held(resource) not in held and Held(resource, container.name) not in held
     )
 
@@ -166,13 +170,13 @@ def _restarts_to_shrink(pod: Pod, governor: Autoscaler) -> bool:
     entries = {entry.container_name: entry for entry in governor.recommendation or ()}
     pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
     sizes = [
-        (container, kind, amount_of(container.current.requests, kind), entry)
+        (container, kind, limits.amount_of(container.current.requests, kind), entry)
         for container, entry in pairs
         for kind in entry.target
     ]
-    grows = any(has < amount_of(entry.lower_bound, kind) for _, kind, has, entry in sizes)
+    grows = any(has < limits.amount_of(entry.lower_bound, kind) for _, kind, has, entry in sizes)
     return not grows and any(
-        kind in container.restarts_on_resize and has > amount_of(entry.upper_bound, kind)
+        kind in container.restarts_on_resize and has > limits.amount_of(entry.upper_bound, kind)
         for container, kind, has, entry in sizes
     )
 
@@ -226,7 +230,7 @@ class Quiet(Checker):
         match fact:
             case PodEvicted(actor=actor, pod=pod):
                 yield from self._count(pod, f"{actor} evicted")
-            case PodResized(actor=actor, before=pod) if not boosted_containers(pod):
+            case PodResized(actor=actor, before=pod) if not startup_boost.boosted_containers(pod):
                 # Jobs go on to be made; that the boost of a new pod ends is no unrest.
                 yield from self._count(pod, f"{actor} resized")
             case StatusPublished(actor=actor, before=before, after=after):
@@ -236,7 +240,7 @@ class Quiet(Checker):
                 return
 
     def _count(self, pod: Pod, what: str) -> Iterator[str]:
-        owner, targets = owner_of(pod), self._targets_of(pod)
+        owner, targets = disruption_budgets.owner_of(pod), self._targets_of(pod)
         changes = self._changes.get(owner)
         if changes is None or changes.targets != targets:
             changes = self._changes[owner] = _Changes(targets)
@@ -244,12 +248,12 @@ class Quiet(Checker):
         workload = None if owner is None else self.world.find_workload(owner)
         wanted = 0 if workload is None else workload.replicas or 0
         # While one of them is made anew there are fewer than there should be.
-        siblings = sum(owner_of(each) == owner for each in self.world.pods)
+        siblings = sum(disruption_budgets.owner_of(each) == owner for each in self.world.pods)
         if changes.count > max(wanted, siblings):
             yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
 
     def _targets_of(self, pod: Pod) -> Mapping[str, Resources]:
-        governors = self.past.governors(pod, acts_on_running_pods)
+        governors = self.past.governors(pod, matching.acts_on_running_pods)
         return _targets(governors[-1]) if governors else {}
 
     def _risen_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
@@ -265,7 +269,9 @@ class Quiet(Checker):
     def _note_ended_boosts(self, fact: PodPatched) -> None:
         workload = self.past.topmost(fact.before)
         if workload is not None:
-            for name in {*boosted_containers(fact.before)} - {*boosted_containers(fact.after)}:
+            for name in {*startup_boost.boosted_containers(fact.before)} - {
+                *startup_boost.boosted_containers(fact.after)
+            }:
                 self._unboosted_at[workload, name] = fact.at
 
     def _is_boosted(self, autoscaler: Autoscaler, container_name: str) -> bool:
@@ -276,7 +282,8 @@ class Quiet(Checker):
         workload = WorkloadName(autoscaler.namespace, target.kind, target.name)
         ended = self._unboosted_at.get((workload, container_name))
         return (ended is not None and self.world.now() - ended <= _TOLD_WITHIN) or any(
-            container_name in boosted_containers(pod) and self.past.topmost(pod) == workload
+            container_name in startup_boost.boosted_containers(pod)
+            and self.past.topmost(pod) == workload
             for pod in self.world.pods_by_namespace.under(autoscaler.namespace)
         )
 
@@ -371,7 +378,7 @@ class CoolDown(Checker):
                 if not self._would_cure(pod):
                     yield from self._judge(at, actor, pod, "evicted")
             case PodResized(at=at, actor=actor, before=before, after=after):
-                if boosted_containers(before):
+                if startup_boost.boosted_containers(before):
                     return
                 is_gentle = _only_grows(before, after) and not restarts(before, after)
                 if not is_gentle and not _cures(before, after):
@@ -392,10 +399,10 @@ class CoolDown(Checker):
         """Tell whether a successor gets more memory for a container that was OOM-killed."""
         ranges = self.past.limit_ranges(pod.namespace)
         return any(
-            amount_of(wanted[each.name].requests, Resource.MEMORY)
-            > amount_of(each.current.requests, Resource.MEMORY)
-            for governor in self.past.governors(pod, acts_on_running_pods)
-            for wanted in (recommended_for_pod(pod, governor, ranges),)
+            limits.amount_of(wanted[each.name].requests, Resource.MEMORY)
+            > limits.amount_of(each.current.requests, Resource.MEMORY)
+            for governor in self.past.governors(pod, matching.acts_on_running_pods)
+            for wanted in (container_resources.recommended_for_pod(pod, governor, ranges),)
             for each in pod.containers
             if each.name in wanted and ran_out_of_memory(each)
         )
@@ -404,8 +411,8 @@ class CoolDown(Checker):
 def _cures(before: Pod, after: Pod) -> bool:
     """Tell whether a container that was OOM-killed gets more memory."""
     return any(
-        amount_of(new.spec.requests, Resource.MEMORY)
-        > amount_of(old.spec.requests, Resource.MEMORY)
+        limits.amount_of(new.spec.requests, Resource.MEMORY)
+        > limits.amount_of(old.spec.requests, Resource.MEMORY)
         for old, new in zip(before.containers, after.containers, strict=True)
         if ran_out_of_memory(old)
     )

@@ -13,8 +13,8 @@ from typing import Final
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.core.histogram.checkpoint import HistogramCheckpoint
-from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation, policy_for
-from trimtab.core.model.limits import amount_of
+from trimtab.core.model import autoscalers, limits
+from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.pods import Container, Pod, WorkloadName
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import Resource
@@ -158,7 +158,7 @@ class KillsCountedOnce(Checker):
     def _judge(
         self, actor: str, autoscaler: Autoscaler, entry: ContainerRecommendation
     ) -> Iterator[str]:
-        target = amount_of(entry.uncapped_target or entry.target, Resource.MEMORY)
+        target = limits.amount_of(entry.uncapped_target or entry.target, Resource.MEMORY)
         workload = self.past.target_of(autoscaler.namespace, autoscaler.name)
         if workload is None or self._has_older_history(autoscaler, entry):
             return
@@ -177,7 +177,7 @@ class KillsCountedOnce(Checker):
         needed = float(used)
         if kind in self._killed_with:
             had = max(self._killed_with[kind], used)
-            policy, usage = policy_for(autoscaler.policies, kind[1]), self.rules.usage
+            policy, usage = autoscalers.policy_for(autoscaler.policies, kind[1]), self.rules.usage
             own_ratio = None if policy is None else policy.oom_bump_up_ratio
             own_bytes = None if policy is None else policy.oom_min_bump_up_bytes
             by_ratio = had * max(own_ratio or 0.0, usage.oom_bump_up_ratio)
@@ -195,4 +195,4 @@ def _request_of(pod: Pod, container_name: str) -> int:
 
 def _largest_request(container: Container) -> int:
     asked = (container.spec.requests, container.current.requests)
-    return max(amount_of(amounts, Resource.MEMORY) for amounts in asked)
+    return max(limits.amount_of(amounts, Resource.MEMORY) for amounts in asked)

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from trimtab.core.guards.disruption_budgets import ReplicaGroup, count_groups, owner_of
-from trimtab.core.model.matching import acts_on_running_pods
+from trimtab.core.guards import disruption_budgets
+from trimtab.core.guards.disruption_budgets import ReplicaGroup
+from trimtab.core.model import matching
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.core.updates.pod_history import SETTLING_FOR
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
-from trimtab.simulation.faults.calm import sets_clock
+from trimtab.simulation.faults import calm
 from trimtab.simulation.world.facts import Fact, FaultBegan, FaultEnded, PodEvicted, PodResized
 from trimtab.simulation.world.objects import DisruptionBudget, WorkloadObject
 from trimtab.simulation.world.tables import Change
@@ -58,13 +59,13 @@ class Disruption(Checker):
             case PodEvicted(actor=actor, pod=pod):
                 yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
             case PodResized(actor=actor, before=before, after=after):
-                if not boosted_containers(before) and restarts(before, after):
+                if not startup_boost.boosted_containers(before) and restarts(before, after):
                     yield from self._judge(before, f"{actor} restarted", is_eviction=False)
             case _:
                 return
 
     def _judge(self, pod: Pod, what: str, *, is_eviction: bool) -> Iterator[str]:
-        owner = owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         if owner is None:
             yield f"{what} {pod.namespace}/{pod.name}, which nobody owns"
             return
@@ -88,7 +89,7 @@ class Disruption(Checker):
         return all(pod.ready_since is None or _was_oom_killed(pod) for pod in self._live(owner))
 
     def _has_enough_replicas(self, pod: Pod, groups: list[ReplicaGroup]) -> bool:
-        governors = self.past.governors(pod, acts_on_running_pods)
+        governors = self.past.governors(pod, matching.acts_on_running_pods)
         own = [each.min_replicas for each in governors] or [None]
         usual = self.rules.disruption.min_replicas
         required = min(usual if each is None else each for each in own)
@@ -119,7 +120,7 @@ class Disruption(Checker):
 
     def _follow(self, change: Change[Pod]) -> None:
         pod = change.after or change.before
-        owner = None if pod is None else owner_of(pod)
+        owner = None if pod is None else disruption_budgets.owner_of(pod)
         if owner is None or _shape(change.before) == _shape(change.after):
             return
         self._timeline(owner).put(self.world.now(), self._count(owner))
@@ -157,7 +158,7 @@ class Disruption(Checker):
         found = self.world.find_workload(owner)
         wanted = None if found is None else found.replicas
         known = {} if wanted is None else {owner: wanted}
-        counted = count_groups(self._live(owner), known)
+        counted = disruption_budgets.count_groups(self._live(owner), known)
         return counted.get(owner, ReplicaGroup(0, 0, wanted))
 
 
@@ -263,7 +264,7 @@ class EvictionRate(Checker):
     def observe(self, fact: Fact) -> Iterator[str]:
         """An eviction that came too early."""
         match fact:
-            case FaultBegan(fault=fault) | FaultEnded(fault=fault) if sets_clock(fault):
+            case FaultBegan(fault=fault) | FaultEnded(fault=fault) if calm.sets_clock(fault):
                 # By a clock that jumps ahead enough time has passed.
                 self._tokens = float(self.rules.eviction_burst)
             case PodEvicted(at=at, actor=actor, pod=pod):

@@ -7,20 +7,19 @@ from typing import Final
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import ApiError
-from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode, is_paused
+from trimtab.core.model import autoscalers, limits, matching
+from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.limits import amount_of, qos_class
-from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.sizing.container_resources import Allotment, recommended_for_pod
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import container_resources, startup_boost
+from trimtab.core.sizing.container_resources import Allotment
 from trimtab.simulation.api_server.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.convergence import ran_out_of_memory
 from trimtab.simulation.checks.hindsight import Hindsight
+from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import Fact, PodEvicted
-from trimtab.simulation.world.objects import reserved_total
 from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
@@ -83,7 +82,7 @@ class PromptGrowth(Checker):
             return False
         # What a horizontal autoscaler scales on stays as it is.
         governor = replace(governor, held=_claimed(self.world, workload))
-        if pod.resize is not None or boosted_containers(pod):
+        if pod.resize is not None or startup_boost.boosted_containers(pod):
             return False
         if any(each.restarts_on_resize or each.status is None for each in pod.containers):
             return False
@@ -93,10 +92,12 @@ class PromptGrowth(Checker):
     def _is_below(self, pod: Pod, governor: Autoscaler) -> bool:
         """Tell whether a container is below its lower bound, with no HPA to hold it there."""
         entries = {entry.container_name: entry for entry in governor.recommendation or ()}
-        wanted = recommended_for_pod(pod, governor, ())
+        wanted = container_resources.recommended_for_pod(pod, governor, ())
         return any(
-            amount_of(each.current.requests, kind) < amount_of(entry.lower_bound, kind)
-            and amount_of(each.current.requests, kind) < amount_of(wanted[each.name].requests, kind)
+            limits.amount_of(each.current.requests, kind)
+            < limits.amount_of(entry.lower_bound, kind)
+            and limits.amount_of(each.current.requests, kind)
+            < limits.amount_of(wanted[each.name].requests, kind)
             for each in pod.containers
             if each.name in wanted and (entry := entries.get(each.name)) is not None
             for kind in entry.target
@@ -113,14 +114,14 @@ class PromptGrowth(Checker):
         node = self.world.nodes.find("", pod.node_name)
         if node is None or not node.is_ready:
             return False
-        wanted = recommended_for_pod(pod, governor, ())
+        wanted = container_resources.recommended_for_pod(pod, governor, ())
         after = [_merged(each, wanted.get(each.name, Allotment())) for each in pod.containers]
-        if qos_class(after) is not qos_class(each.spec for each in pod.containers):
+        if limits.qos_class(after) is not limits.qos_class(each.spec for each in pod.containers):
             return False
         others = self.world.neighbours_of(pod)
         return all(
-            sum(reserved_total(each, kind) for each in others)
-            + sum(amount_of(each.requests, kind) for each in after)
+            sum(objects.reserved_total(each, kind) for each in others)
+            + sum(limits.amount_of(each.requests, kind) for each in after)
             <= node.capacity.get(kind, 0)
             for kind in BOTH
         )
@@ -221,10 +222,14 @@ class PromptRescues(Checker):
 
     def _needs_memory(self, pod: Pod, autoscaler: Autoscaler) -> bool:
         """Tell whether a killed container should get more memory, and no change is under way."""
-        if pod.resize is not None or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
+        if (
+            pod.resize is not None
+            or pod.phase is not PodPhase.RUNNING
+            or startup_boost.boosted_containers(pod)
+        ):
             return False
         held = _claimed(self.world, self.past.topmost(pod))
-        wanted = recommended_for_pod(pod, autoscaler, ())
+        wanted = container_resources.recommended_for_pod(pod, autoscaler, ())
         small = [
             each
             for each in pod.containers
@@ -233,8 +238,8 @@ class PromptRescues(Checker):
             and self._was_killed(each)
             # No component changes what a horizontal autoscaler scales on.
             and held.isdisjoint({Held(Resource.MEMORY), Held(Resource.MEMORY, each.name)})
-            and amount_of(wanted[each.name].requests, Resource.MEMORY)
-            > _MUCH * amount_of(each.current.requests, Resource.MEMORY)
+            and limits.amount_of(wanted[each.name].requests, Resource.MEMORY)
+            > _MUCH * limits.amount_of(each.current.requests, Resource.MEMORY)
         ]
         restarts = all(Resource.MEMORY in each.restarts_on_resize for each in small)
         return bool(small) and (not restarts or self._may_restart(pod, autoscaler))
@@ -268,7 +273,7 @@ class UpscaleEvictions(Checker):
         if not isinstance(fact, PodEvicted):
             return
         pod = fact.pod
-        governors = self.past.governors(pod, acts_on_running_pods)
+        governors = self.past.governors(pod, matching.acts_on_running_pods)
         is_upscaled = any(each.mode is UpdateMode.UPSCALE_ONLY for each in governors)
         ranges = self.past.limit_ranges(pod.namespace)
         if is_upscaled and not any(_justifies(pod, each, ranges) for each in governors):
@@ -279,20 +284,20 @@ def _justifies(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> 
     """Tell whether the autoscaler may evict the pod, by any mode or by growth that matters."""
     if governor.mode is not UpdateMode.UPSCALE_ONLY:
         return True
-    wanted = recommended_for_pod(pod, governor, ranges)
+    wanted = container_resources.recommended_for_pod(pod, governor, ranges)
     bounds = {each.container_name: each.lower_bound for each in governor.recommendation or ()}
     has_died = any(map(ran_out_of_memory, pod.containers))
     return any(
         amount > has
         and (
             has_died
-            or has < amount_of(bounds.get(each.name), kind)
+            or has < limits.amount_of(bounds.get(each.name), kind)
             or amount - has >= _THRESHOLD * has
         )
         for each in pod.containers
         if each.name in wanted
         for kind, amount in wanted[each.name].requests.items()
-        for has in (amount_of(each.current.requests, kind),)
+        for has in (limits.amount_of(each.current.requests, kind),)
     )
 
 
@@ -305,7 +310,7 @@ def _is_helpful(autoscaler: Autoscaler) -> bool:
         (autoscaler.mode in _GROWING or is_evicting)
         and autoscaler.selector is None
         and not autoscaler.requirements
-        and not is_paused(autoscaler)
+        and not autoscalers.is_paused(autoscaler)
         and not _DOUBTS.intersection(true)
     )
 
@@ -323,7 +328,7 @@ def _is_free(autoscaler: Autoscaler) -> bool:
         autoscaler.mode in _GROWING
         and autoscaler.selector is None
         and not autoscaler.requirements
-        and not is_paused(autoscaler)
+        and not autoscalers.is_paused(autoscaler)
         and not _DOUBTS.intersection(true)
     )
 

@@ -9,14 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.matching import (
-    ObservedAutoscaler,
-    governing,
-    index_by_workload,
-    match_autoscalers,
-)
+from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.simulation.faults.calm import Calm
@@ -92,9 +88,11 @@ class Hindsight:
         moments = {now - self._span, *(at for each in timelines for at in each.moments(now))}
         found: list[Autoscaler] = []
         for moment in sorted(moments):
-            index = index_by_workload(self._observed(timelines, moment, workload))
+            index = matching.index_by_workload(self._observed(timelines, moment, workload))
             for labels in self._seen_labels(pod, now):
-                governor = governing(match_autoscalers(index, workload, labels), acts)
+                governor = matching.governing(
+                    matching.match_autoscalers(index, workload, labels), acts
+                )
                 if governor is not None and governor.autoscaler not in found:
                     found.append(governor.autoscaler)
         return found

@@ -15,11 +15,11 @@ from trimtab.core.histogram.checkpoint import (
     CheckpointError,
     HistogramCheckpoint,
 )
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, policy_for
-from trimtab.core.model.limits import amount_of
+from trimtab.core.model import autoscalers, limits
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.usage.aggregates import MEMORY_WEIGHT, from_seconds
-from trimtab.core.usage.checkpoints import is_about_pods_of
+from trimtab.core.usage import aggregates, checkpoints
+from trimtab.core.usage.aggregates import MEMORY_WEIGHT
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.checks.samples_sent import ContainerKind, Told
@@ -135,7 +135,7 @@ class KeptCheckpoints(Checker):
             return False
         # Whoever is behind may not have seen yet that there is one again.
         is_new = self.world.now() - found.created_at <= self.rules.staleness
-        return not is_new and is_about_pods_of(found.selector, checkpoint.fingerprint)
+        return not is_new and checkpoints.is_about_pods_of(found.selector, checkpoint.fingerprint)
 
     def _is_old(self, fact: CheckpointDeleted) -> bool:
         usage = self.rules.usage
@@ -246,7 +246,7 @@ class SteadyRestarts(Checker):
             )
             for resource in BOTH:
                 new = said.get(container_name, {}).get(resource, 0)
-                old = amount_of(targets, resource)
+                old = limits.amount_of(targets, resource)
                 if saved is None or new >= old:
                     continue
                 least = min(old, self._explained(saved, resource, beginning.at))
@@ -297,7 +297,7 @@ class SteadyRestarts(Checker):
         for memory in known.values():
             if memory.window_end is not None and memory.peak > 0 and not memory.is_saved:
                 bank.add([row], [memory.peak], MEMORY_WEIGHT, memory.window_end)
-        reference = from_seconds(float(bank.references[row])) or at
+        reference = aggregates.from_seconds(float(bank.references[row])) or at
         new = self._told.memory_after(kind, at, known=known, seen_from=reference, begun=begun)
         return self._diluted_percentile(bank, row, new)
 
@@ -322,8 +322,10 @@ class SteadyRestarts(Checker):
     ) -> bool:
         """Whether the autoscaler allows no more than this, or did so a moment ago."""
         versions = self.past.versions(autoscaler.identity)
-        policies = [policy_for(version.policies, container_name) for version in versions]
-        most = [amount_of(policy.max_allowed, resource) for policy in policies if policy]
+        policies = [
+            autoscalers.policy_for(version.policies, container_name) for version in versions
+        ]
+        most = [limits.amount_of(policy.max_allowed, resource) for policy in policies if policy]
         return amount > 0 and amount in most
 
 

@@ -5,15 +5,12 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.core.changes.change import Thresholds, measure_change
+from trimtab.core.model import limits, matching
 from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.limits import amount_of
-from trimtab.core.model.matching import acts_on_running_pods
 from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, keeps_from_eviction
 from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.sizing.capping import cap_for_pod
-from trimtab.core.sizing.container_resources import recommended_for_pod
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import capping, container_resources, startup_boost
 from trimtab.simulation.checks.admission import asked_for
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.convergence import ran_out_of_memory
@@ -49,15 +46,15 @@ class Modes(Checker):
         match fact:
             case PodEvicted(actor=actor, pod=pod):
                 ranges = self.past.limit_ranges(pod.namespace)
-                governors = self.past.governors(pod, acts_on_running_pods)
+                governors = self.past.governors(pod, matching.acts_on_running_pods)
                 if not any(_may_evict(pod, governor, ranges) for governor in governors):
                     yield f"{actor} evicted {_name(pod)} under {_mode(governors)}"
             case PodResized(actor=actor, before=before, after=after):
-                governors = self.past.governors(before, acts_on_running_pods)
+                governors = self.past.governors(before, matching.acts_on_running_pods)
                 possible: list[Autoscaler | None] = [*governors] or [None]
                 is_exempt = self._is_protected(before) and _rescues(before, after, governors)
                 is_exempt |= before.uid in self._unboosted and _gives_up(before, after)
-                if boosted_containers(before):
+                if startup_boost.boosted_containers(before):
                     self._unboosted.add(before.uid)
                 if not is_exempt and not any(_may_resize(before, after, one) for one in possible):
                     yield f"{actor} resized {_name(before)} under {_mode(governors)}"
@@ -99,7 +96,7 @@ def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
 def _gives_up(before: Pod, after: Pod) -> bool:
     """Whether a resize that was put off is taken back: nothing gets more than it has."""
     return before.resize in PUT_OFF and not any(
-        amount > amount_of(old.current.requests, resource)
+        amount > limits.amount_of(old.current.requests, resource)
         for old, new in zip(before.containers, after.containers, strict=True)
         for resource, amount in (new.spec.requests or {}).items()
     )
@@ -113,8 +110,10 @@ def _may_evict(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> 
 
 def _needs_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
     """Return True if the growth alone is large enough to act on (D18)."""
-    scaled = recommended_for_pod(pod, governor, ranges).keys()
-    capped = cap_for_pod(governor.recommendation, pod, governor.policies, ranges, governor.held)
+    scaled = container_resources.recommended_for_pod(pod, governor, ranges).keys()
+    capped = capping.cap_for_pod(
+        governor.recommendation, pod, governor.policies, ranges, governor.held
+    )
     recommended = [each for each in capped.recommendations if each.container_name in scaled]
     growth = measure_change(pod, recommended, only_growth=True)
     enough = Thresholds().smallest_change
@@ -122,7 +121,7 @@ def _needs_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) ->
 
 
 def _may_resize(before: Pod, after: Pod, governor: Autoscaler | None) -> bool:
-    boosted = boosted_containers(before)
+    boosted = startup_boost.boosted_containers(before)
     pairs = zip(before.containers, after.containers, strict=True)
     changed = [(old, new) for old, new in pairs if old.spec != new.spec]
     if governor is not None and governor.mode is UpdateMode.UPSCALE_ONLY:
@@ -177,7 +176,7 @@ class HorizontalHolds(Checker):
 
     def _judge(self, actor: str, before: Pod, after: Pod) -> Iterator[str]:
         held = self._held(before)
-        boosted = boosted_containers(before)
+        boosted = startup_boost.boosted_containers(before)
         for old, new in zip(before.containers, after.containers, strict=True):
             for kind in BOTH:
                 is_held = Held(kind) in held or Held(kind, new.name) in held
@@ -202,6 +201,6 @@ class HorizontalHolds(Checker):
 
 
 def _is_same(kind: Resource, old: Allocation, new: Allocation) -> bool:
-    return amount_of(old.requests, kind) == amount_of(new.requests, kind) and amount_of(
-        old.limits, kind
-    ) == amount_of(new.limits, kind)
+    return limits.amount_of(old.requests, kind) == limits.amount_of(
+        new.requests, kind
+    ) and limits.amount_of(old.limits, kind) == limits.amount_of(new.limits, kind)

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.model import limits, matching
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.model.limits import amount_of
-from trimtab.core.model.matching import acts_on_new_pods
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
+from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import Fact, PodCreated, PodGone, PodRefused, PodResized
-from trimtab.simulation.world.objects import ENDED, Node, Quota, reserved_total, resource_total
+from trimtab.simulation.world.objects import ENDED, Node, Quota
 from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
@@ -40,7 +40,7 @@ class Acceptable(Checker):
             case PodCreated(pod=pod) | PodGone(pod=pod) | PodResized(before=pod):
                 self._changed_at[pod.namespace] = fact.at
             case PodRefused(pod=pod, flaw=flaw, own_flaw="") if self._could_know(pod, flaw):
-                what = "boost" if boosted_containers(pod) else "size"
+                what = "boost" if startup_boost.boosted_containers(pod) else "size"
                 yield f"{pod.namespace}/{pod.name} was refused for its {what}: {flaw}"
             case _:
                 return
@@ -68,7 +68,7 @@ class Sized(Checker):
             return
         if not _admission_works(self):
             return
-        governors = self.past.governors(fact.pod, acts_on_new_pods)
+        governors = self.past.governors(fact.pod, matching.acts_on_new_pods)
         names = {container.name for container in fact.pod.containers}
         if governors and all(
             governor.mode is not UpdateMode.OFF
@@ -97,8 +97,8 @@ class Proportions(Checker):
 
 
 def _is_out_of_proportion(old: Allocation, new: Allocation, kind: Resource) -> bool:
-    request, limit = amount_of(old.requests, kind), amount_of(old.limits, kind)
-    asked, given = amount_of(new.requests, kind), amount_of(new.limits, kind)
+    request, limit = limits.amount_of(old.requests, kind), limits.amount_of(old.limits, kind)
+    asked, given = limits.amount_of(new.requests, kind), limits.amount_of(new.limits, kind)
     if not request or not limit or (given <= limit and given <= asked):
         return False
     # Memory limits are rounded up to whole numbers that people can read.
@@ -142,7 +142,7 @@ class NodeRoom(Checker):
                     return
                 room = self._room(node, daemons_only=False, but=before.uid)
                 grown = [kind for kind in BOTH if _grows(before, after, kind)]
-                if any(resource_total(after, kind) > room.get(kind, 0) for kind in grown):
+                if any(objects.resource_total(after, kind) > room.get(kind, 0) for kind in grown):
                     yield f"{actor} resized {after.namespace}/{after.name} beyond its node's room"
             case _:
                 return
@@ -171,7 +171,7 @@ class NodeRoom(Checker):
         """Amount that a pod of a DaemonSet takes, as far as it shows without a look at pods."""
         takes = _least(daemon, kind)
         owner = self.world.find_owner(daemon.namespace, daemon.owner)
-        governors = self.past.governors(daemon, acts_on_new_pods)
+        governors = self.past.governors(daemon, matching.acts_on_new_pods)
         if owner is None or not any(map(_only_grows, governors)):
             return takes
         asked = {each.name: each.allocation.requests for each in owner.template.containers}
@@ -180,7 +180,7 @@ class NodeRoom(Checker):
             for governor in governors
         ]
         sizes = [
-            sum(amount_of(requests, kind) for requests in (asked | targets).values())
+            sum(limits.amount_of(requests, kind) for requests in (asked | targets).values())
             for targets in ({}, *given)
         ]
         return min(takes, max(sizes))
@@ -197,7 +197,7 @@ class NodeRoom(Checker):
 
 def _least(pod: Pod, kind: Resource) -> int:
     """Amount that a pod takes of its node at least, by its spec and by its status."""
-    return min(reserved_total(pod, kind), resource_total(pod, kind))
+    return min(objects.reserved_total(pod, kind), objects.resource_total(pod, kind))
 
 
 def _only_grows(autoscaler: Autoscaler) -> bool:
@@ -205,9 +205,9 @@ def _only_grows(autoscaler: Autoscaler) -> bool:
 
 
 def _grows(before: Pod, after: Pod, kind: Resource) -> bool:
-    return resource_total(after, kind) > reserved_total(before, kind)
+    return objects.resource_total(after, kind) > objects.reserved_total(before, kind)
 
 
 def _fits_any(pod: Pod, rooms: Iterable[Resources]) -> bool:
-    wanted = {kind: resource_total(pod, kind) for kind in BOTH}
+    wanted = {kind: objects.resource_total(pod, kind) for kind in BOTH}
     return any(all(wanted[kind] <= room[kind] for kind in BOTH) for room in rooms)

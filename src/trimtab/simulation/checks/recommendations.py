@@ -2,13 +2,8 @@
 
 from collections.abc import Iterator
 
-from trimtab.core.model.autoscalers import (
-    AutoscalerName,
-    ContainerPolicy,
-    ContainerRecommendation,
-    policy_for,
-)
-from trimtab.core.model.limits import amount_of
+from trimtab.core.model import autoscalers, limits
+from trimtab.core.model.autoscalers import AutoscalerName, ContainerPolicy, ContainerRecommendation
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.checks.base import Checker
 from trimtab.simulation.world.facts import Fact, StatusPublished
@@ -29,7 +24,9 @@ class SoundRecommendations(Checker):
 
     def _find_flaws(self, name: AutoscalerName, entry: ContainerRecommendation) -> Iterator[str]:
         versions = self.past.versions(name)
-        policies = [policy_for(each.policies, entry.container_name) for each in versions]
+        policies = [
+            autoscalers.policy_for(each.policies, entry.container_name) for each in versions
+        ]
         for resource, target in entry.target.items():
             lower = (entry.lower_bound or {}).get(resource, target)
             upper = (entry.upper_bound or {}).get(resource, target)
@@ -49,7 +46,7 @@ def _is_old(fact: StatusPublished) -> bool:
 def _is_inside(policy: ContainerPolicy | None, resource: Resource, amount: int) -> bool:
     if policy is None:
         return True
-    least = amount_of(policy.min_allowed, resource)
-    most = amount_of(policy.max_allowed, resource)
+    least = limits.amount_of(policy.min_allowed, resource)
+    most = limits.amount_of(policy.max_allowed, resource)
     # Of contradictory bounds the upper one wins.
     return amount <= most and amount >= min(least, most) if most else amount >= least

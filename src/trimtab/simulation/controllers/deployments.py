@@ -7,7 +7,8 @@ too many. The arithmetic is that of the real controller for numbers (it also kno
 from dataclasses import replace
 from typing import Final
 
-from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model import selectors
+from trimtab.core.model.selectors import Selector
 from trimtab.simulation.controllers.replicas import Upkeep, is_ready, revision_hash, with_labels
 from trimtab.simulation.world.objects import WorkloadObject
 
@@ -43,7 +44,7 @@ def _replica_set(workload: WorkloadObject) -> WorkloadObject:
         kind="ReplicaSet",
         name=f"{workload.name}-{label}",
         template=with_labels(workload.template, {HASH_LABEL: label}),
-        selector=Selector((*workload.selector.requirements, equality(HASH_LABEL, label))),
+        selector=Selector((*workload.selector.requirements, selectors.equality(HASH_LABEL, label))),
         owner=workload.reference,
         replicas=0,
         revision=workload.revision,

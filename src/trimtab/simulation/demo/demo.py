@@ -19,7 +19,7 @@ from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.simulation.components import run_admission
+from trimtab.simulation import components
 from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, Newsroom, requests_of
 from trimtab.simulation.demo.picture import (
     Picture,
@@ -77,7 +77,7 @@ class Demo:
         simulation.world.subscribe(self._newsroom.listen)
         simulation.add("recommender", _recommend)
         simulation.add("updater", _update)
-        simulation.add("admission", partial(run_admission, simulation.admitting))
+        simulation.add("admission", partial(components.run_admission, simulation.admitting))
         self._tasks = [
             asyncio.create_task(each)
             for each in (self._keep_books(), self._release(), self._elect())

@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.simulation.demo.workloads import DemoWorkload
+from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import (
     ContainerKilled,
     Fact,
@@ -18,7 +19,6 @@ from trimtab.simulation.world.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.world.objects import resource_total
 
 
 class DemoEventKind(StrEnum):
@@ -83,7 +83,9 @@ class Newsroom:
                 self._tell(at, DemoEventKind.EVICTED, pod, pod)
             case PodResized(at, _, before, after) if requests_of(before) != requests_of(after):
                 kind = (
-                    DemoEventKind.UNBOOSTED if boosted_containers(before) else DemoEventKind.RESIZED
+                    DemoEventKind.UNBOOSTED
+                    if startup_boost.boosted_containers(before)
+                    else DemoEventKind.RESIZED
                 )
                 self._tell(at, kind, before, after)
             case ContainerKilled(at, pod, _, _, limit_bytes):
@@ -96,7 +98,7 @@ class Newsroom:
     def _tell_of_new_pod(self, at: datetime, wanted: Pod, pod: Pod) -> None:
         size = requests_of(pod)
         title = self._title_of(pod)
-        if boosted_containers(pod):
+        if startup_boost.boosted_containers(pod):
             self._tell(at, DemoEventKind.BOOSTED, wanted, pod)
         elif size == self._sizes.get(title) != requests_of(wanted):
             # A job comes again and again; that it got the same size again is no news.
@@ -130,7 +132,7 @@ class Newsroom:
 
 def requests_of(pod: Pod) -> Resources:
     """What the containers of a pod request together."""
-    return {resource: resource_total(pod, resource) for resource in BOTH}
+    return {resource: objects.resource_total(pod, resource) for resource in BOTH}
 
 
 def gather(news: Iterable[DemoEvent]) -> list[DemoEvent]:

@@ -9,7 +9,7 @@ from typing import Final
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.sizing.startup_boost import boosted_containers
+from trimtab.core.sizing import startup_boost
 from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, requests_of
 from trimtab.simulation.demo.workloads import NAMESPACE, DemoWorkload
 from trimtab.simulation.nodes.kubelet import Kubelet
@@ -101,7 +101,7 @@ def picture_row(world: World, part: DemoWorkload, used: Mapping[str, Resources])
         title=part.title,
         habit=part.habit,
         pods=len(pods),
-        is_boosted=any(map(boosted_containers, pods)),
+        is_boosted=any(map(startup_boost.boosted_containers, pods)),
         gauges={
             resource: Gauge(
                 used=_mean(measured, resource),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
@@ -18,7 +19,7 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.pods import Allocation
 from trimtab.core.model.recommendation import MIB
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.selectors import Selector
 from trimtab.simulation.world.loads import ROLE_LABEL, Load, Wave
 from trimtab.simulation.world.objects import (
     ContainerTemplate,
@@ -157,7 +158,7 @@ def _part(title: str, habit: str, autoscaler: Autoscaler, workload: WorkloadObje
 
 
 def _part_of_role(title: str, habit: str, role: str) -> DemoWorkload:
-    of_role = equality(ROLE_LABEL, role)
+    of_role = selectors.equality(ROLE_LABEL, role)
     autoscaler = Autoscaler(
         NAMESPACE,
         f"database-{role}",
@@ -177,7 +178,7 @@ def _workload(
         kind=kind,
         name=name,
         template=PodTemplate({"app": name}, (container,)),
-        selector=Selector((equality("app", name),)),
+        selector=Selector((selectors.equality("app", name),)),
         replicas=replicas,
     )
 

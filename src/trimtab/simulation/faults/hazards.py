@@ -11,6 +11,7 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
+from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     BoostType,
@@ -22,9 +23,10 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.model.selectors import Selector, equality
-from trimtab.simulation.scenarios import Scenario, happens
-from trimtab.simulation.world.loads import constant
+from trimtab.core.model.selectors import Selector
+from trimtab.simulation import scenarios
+from trimtab.simulation.scenarios import Scenario
+from trimtab.simulation.world import loads
 from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
@@ -46,7 +48,7 @@ def endanger(scenario: Scenario, chance: Random, share: float) -> Scenario:
     for hazard, weight in _HAZARDS.items():
         # All draws of a hazard come from its own numbers, so that one more changes no other.
         own = Random(chance.getrandbits(64))
-        if happens(own, share * weight):
+        if scenarios.happens(own, share * weight):
             scenario = hazard(scenario, own)
     return scenario
 
@@ -54,14 +56,15 @@ def endanger(scenario: Scenario, chance: Random, share: float) -> Scenario:
 def _vary_boosts(scenario: Scenario, chance: Random) -> Scenario:
     """Boosts of all types, amounts and durations, also for one container alone."""
     varied = tuple(
-        _with_boost(each, chance) if happens(chance, 0.6) else each for each in scenario.autoscalers
+        _with_boost(each, chance) if scenarios.happens(chance, 0.6) else each
+        for each in scenario.autoscalers
     )
     return replace(scenario, autoscalers=varied)
 
 
 def _with_boost(autoscaler: Autoscaler, chance: Random) -> Autoscaler:
     boost = _draw_boost(chance)
-    if happens(chance, 0.7):
+    if scenarios.happens(chance, 0.7):
         return replace(autoscaler, boost=boost)
     others = [each for each in autoscaler.policies if each.container_name != "app"]
     own = [each for each in autoscaler.policies if each.container_name == "app"]
@@ -73,7 +76,7 @@ def _with_boost(autoscaler: Autoscaler, chance: Random) -> Autoscaler:
 def _draw_boost(chance: Random) -> CpuBoost:
     duration = chance.choice((None, 0, 5, 30, 300))
     span = None if duration is None else timedelta(seconds=duration)
-    if happens(chance, 0.3):
+    if scenarios.happens(chance, 0.3):
         quantity = chance.choice((0, 200, 1000, 4000))
         return CpuBoost(BoostType.QUANTITY, quantity_millicores=quantity, duration=span)
     return CpuBoost(BoostType.FACTOR, factor=chance.choice((1, 2, 3, 10)), duration=span)
@@ -89,14 +92,14 @@ def _narrow_limit_ranges(scenario: Scenario, chance: Random) -> Scenario:
     largest = {kind: most[kind] for kind in kinds}
     least = {Resource.CPU: 5, Resource.MEMORY: 8 * _MIB}
     items = [LimitRangeItem(LimitRangeType.CONTAINER, min=least, max=largest)]
-    if happens(chance, 0.5):
+    if scenarios.happens(chance, 0.5):
         width = max(len(each.template.containers) for each in neighbours)
         whole = {kind: width * most[kind] for kind in kinds}
         items.append(LimitRangeItem(LimitRangeType.POD, max=whole))
-        if happens(chance, 0.5):
+        if scenarios.happens(chance, 0.5):
             # Only the pod as a whole is bounded; containers without a limit get a default.
             items[0] = replace(items[0], max=None, default=largest)
-    if happens(chance, 0.3):
+    if scenarios.happens(chance, 0.3):
         smallest = min(_smallest_request(each, Resource.CPU) for each in neighbours)
         ratio = 2 + most[Resource.CPU] // max(1, smallest)
         items[0] = replace(items[0], max_cpu_ratio=ratio * _THOUSAND)
@@ -114,7 +117,7 @@ def _tighten_quotas(scenario: Scenario, chance: Random) -> Scenario:
     }
     kinds = chance.choice(((Resource.CPU,), (Resource.CPU, Resource.MEMORY)))
     limits: Resources = {}
-    if happens(chance, 0.3):
+    if scenarios.happens(chance, 0.3):
         limited = {id(each): _with_cpu_limits(each) for each in neighbours}
         workloads = tuple(limited.get(id(each), each) for each in scenario.workloads)
         scenario = replace(scenario, workloads=workloads)
@@ -163,10 +166,10 @@ def _own_by_operators(scenario: Scenario, chance: Random) -> Scenario:
     owned: dict[tuple[str, str], bool] = {}
     workloads = []
     for each in scenario.workloads:
-        if each.kind != "StatefulSet" or happens(chance, 0.3):
+        if each.kind != "StatefulSet" or scenarios.happens(chance, 0.3):
             workloads.append(each)
             continue
-        has_scale = happens(chance, 0.5)
+        has_scale = scenarios.happens(chance, 0.5)
         owned[each.namespace, each.name] = has_scale
         database = replace(each, kind="Database", api_version=_DATABASES, has_scale=has_scale)
         workloads.append(database)
@@ -211,14 +214,14 @@ def _crowd_nodes(scenario: Scenario, chance: Random) -> Scenario:
 def _only_upscale(scenario: Scenario, chance: Random) -> Scenario:
     """Workloads that are never to shrink, though most of them ask for too much of something."""
     varied = tuple(
-        replace(each, mode=UpdateMode.UPSCALE_ONLY) if happens(chance, 0.4) else each
+        replace(each, mode=UpdateMode.UPSCALE_ONLY) if scenarios.happens(chance, 0.4) else each
         for each in scenario.autoscalers
     )
     return replace(scenario, autoscalers=varied)
 
 
 def _plain(kind: str, name: str, millicores: int, load_millicores: float) -> WorkloadObject:
-    load = constant(cpu_millicores=load_millicores or 5.0, memory_bytes=50.0 * _MIB)
+    load = loads.constant(cpu_millicores=load_millicores or 5.0, memory_bytes=50.0 * _MIB)
     requests = {Resource.CPU: millicores, Resource.MEMORY: 100 * _MIB}
     container = ContainerTemplate("app", Allocation(requests), load=load)
     return WorkloadObject(
@@ -226,7 +229,7 @@ def _plain(kind: str, name: str, millicores: int, load_millicores: float) -> Wor
         kind,
         name,
         PodTemplate({"app": name}, (container,)),
-        Selector((equality("app", name),)),
+        Selector((selectors.equality("app", name),)),
     )
 
 
@@ -237,7 +240,9 @@ def _change_some(
     change: Callable[[ContainerTemplate], ContainerTemplate],
 ) -> Scenario:
     workloads = tuple(
-        _change_app(each, change) if each.kind in _LASTING and happens(chance, share) else each
+        _change_app(each, change)
+        if each.kind in _LASTING and scenarios.happens(chance, share)
+        else each
         for each in scenario.workloads
     )
     return replace(scenario, workloads=workloads)

@@ -23,9 +23,10 @@ from trimtab.simulation.faults.kinds import Fault, FaultKind
 from trimtab.simulation.nodes.metrics_server import MetricsFault
 from trimtab.simulation.processes import Process
 from trimtab.simulation.simulation import Simulation
+from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import FaultBegan, FaultEnded
 from trimtab.simulation.world.loads import ROLE_LABEL
-from trimtab.simulation.world.objects import Quota, resource_total
+from trimtab.simulation.world.objects import Quota
 from trimtab.simulation.world.world import World
 
 Undo: TypeAlias = Callable[[], None]
@@ -301,7 +302,9 @@ def _fill_quota(simulation: Simulation, fault: Fault) -> Undo:
         return _nothing
     namespace = simulation.random.choice(namespaces)
     used = sum(
-        resource_total(pod, Resource.CPU) for pod in world.pods if pod.namespace == namespace
+        objects.resource_total(pod, Resource.CPU)
+        for pod in world.pods
+        if pod.namespace == namespace
     )
     name = f"full-{int(fault.begins.total_seconds())}"
     world.quotas.put(Quota(namespace, name, {Resource.CPU: used}))

@@ -12,8 +12,9 @@ import numpy as np
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.ports import UsageSource
 from trimtab.core.model.resources import MAX_AMOUNT
+from trimtab.simulation.api_server import requests
 from trimtab.simulation.api_server.connection import SimulatedConnection
-from trimtab.simulation.api_server.requests import USAGE, Act, Request, refuse
+from trimtab.simulation.api_server.requests import USAGE, Act, Request
 from trimtab.simulation.nodes.containers import ContainerName, Running
 from trimtab.simulation.nodes.kubelet import Kubelet
 from trimtab.simulation.world.facts import UsageTold
@@ -80,7 +81,7 @@ class Metrics:
     def _tell(self, line: SimulatedConnection) -> UsageColumns:
         faults = [*self.faults, *self.faults_of.get(line.actor, ())]
         if MetricsFault.GONE in faults:
-            raise refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
+            raise requests.refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
         if MetricsFault.STALE not in faults:
             self._told = self._roll.columns(self._kubelet.running)
         told = self._told

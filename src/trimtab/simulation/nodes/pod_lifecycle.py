@@ -23,14 +23,10 @@ from trimtab.core.model.pods import (
 )
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.nodes.containers import ContainerName, Running, Start, limit_of
+from trimtab.simulation.world import loads, objects
 from trimtab.simulation.world.facts import ContainerKilled
-from trimtab.simulation.world.loads import Load, load_of_role
-from trimtab.simulation.world.objects import (
-    ContainerTemplate,
-    PodTemplate,
-    RestartPolicy,
-    total_requests,
-)
+from trimtab.simulation.world.loads import Load
+from trimtab.simulation.world.objects import ContainerTemplate, PodTemplate, RestartPolicy
 from trimtab.simulation.world.virtual_time import Timer
 from trimtab.simulation.world.world import World
 
@@ -104,7 +100,7 @@ class PodWorker:
         self._slots = {
             container.name: self._open_slot(container, node) for container in pod.containers
         }
-        self.reserved = total_requests(self.allocated.values())
+        self.reserved = objects.total_requests(self.allocated.values())
         """What the node has set aside for all of them together."""
         self._stages = _stages(pod)
         """Which containers start together; each stage waits for the one before."""
@@ -126,7 +122,7 @@ class PodWorker:
             slot.timer.cancel()
             self._means.running.remove(slot.row)
         self._slots.clear()
-        self.reserved = total_requests(())
+        self.reserved = objects.total_requests(())
 
     def end(self, phase: PodPhase, reason: str) -> Pod:
         """Let the pod be over, with all its containers."""
@@ -144,7 +140,7 @@ class PodWorker:
         """Take note of what others changed; containers do what their pod's role asks for."""
         if pod.labels != self.pod.labels:
             for slot in self._slots.values():
-                load = load_of_role(slot.template.load, slot.template.role_loads, pod.labels)
+                load = loads.load_of_role(slot.template.load, slot.template.role_loads, pod.labels)
                 self._means.running.demand.replace(slot.row, load)
         self.pod = pod
 
@@ -194,7 +190,7 @@ class PodWorker:
         """Set aside what the spec asks for."""
         for container in self.pod.containers:
             self._slots[container.name].allocated = container.spec
-        self.reserved = total_requests(self.allocated.values())
+        self.reserved = objects.total_requests(self.allocated.values())
 
     def show_resize(self, state: ResizeState | None) -> None:
         """Say how far a resize got."""
@@ -224,7 +220,7 @@ class PodWorker:
         templates = {template.name: template for template in self._template.containers}
         template = templates.get(container.name) or ContainerTemplate(container.name)
         name = ContainerName(self.pod.namespace, self.pod.name, self.pod.uid, container.name)
-        load = load_of_role(template.load, template.role_loads, self.pod.labels)
+        load = loads.load_of_role(template.load, template.role_loads, self.pod.labels)
         row = self._means.running.add(name, load, node=node, now=self._means.world.now())
         return _Slot(template, row, container.spec)
 

@@ -8,7 +8,8 @@ from trimtab.core.model.pods import Container, ResizeState
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.simulation.nodes.containers import limit_of
 from trimtab.simulation.nodes.pod_lifecycle import Means, PodWorker
-from trimtab.simulation.world.objects import Node, total_requests
+from trimtab.simulation.world import objects
+from trimtab.simulation.world.objects import Node
 
 _TAKES: Final = timedelta(seconds=0.3), timedelta(seconds=1.2)
 """What a real node with nothing else to do took."""
@@ -27,7 +28,7 @@ def judge(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> Res
     """How a resize of the pod stands; None if there is nothing to do."""
     if is_settled(worker):
         return None
-    wanted = total_requests(container.spec for container in worker.pod.containers)
+    wanted = objects.total_requests(container.spec for container in worker.pod.containers)
     if any(wanted[kind] > node.capacity.get(kind, 0) for kind in BOTH):
         return ResizeState.INFEASIBLE
     if not _fits(worker, node, neighbours, wanted):

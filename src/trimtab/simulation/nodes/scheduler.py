@@ -12,7 +12,8 @@ from typing import Final
 from trimtab.api.wire.watch_events import ObjectName
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resources
-from trimtab.simulation.world.objects import ENDED, Node, reserved_total
+from trimtab.simulation.world import objects
+from trimtab.simulation.world.objects import ENDED, Node
 from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
@@ -136,7 +137,7 @@ class Scheduler:
 
     def _choose(self, pod: Pod) -> Node | None:
         """The node on which most is left, of those that have room."""
-        wanted = {kind: reserved_total(pod, kind) for kind in BOTH}
+        wanted = {kind: objects.reserved_total(pod, kind) for kind in BOTH}
         template = self._world.templates.get(pod.uid)
         only = "" if template is None else template.node_name
         possible = [
@@ -163,7 +164,7 @@ class Scheduler:
 def _held_by(pod: Pod) -> _Hold | None:
     if not pod.node_name or pod.phase in ENDED:
         return None
-    return _Hold(pod.node_name, {kind: reserved_total(pod, kind) for kind in BOTH})
+    return _Hold(pod.node_name, {kind: objects.reserved_total(pod, kind) for kind in BOTH})
 
 
 def _may_matter(before: Pod, after: Pod) -> bool:

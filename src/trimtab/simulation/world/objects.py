@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from trimtab.core.model import hpa, nodes, workloads
+from trimtab.core.model import hpa, nodes, selectors, workloads
 from trimtab.core.model.autoscalers import Held
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.nodes import NodeExpression, NodeTerm, Placement, Toleration
@@ -25,7 +25,7 @@ from trimtab.core.model.pods import (
     WorkloadName,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.model.selectors import Selector, equality
+from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Workload
 from trimtab.core.sizing.node_capacity import DAEMON_SET
 from trimtab.simulation.world.loads import Load
@@ -200,7 +200,7 @@ def with_own_selector(job: WorkloadObject) -> WorkloadObject:
         "batch.kubernetes.io/job-name": job.name,
     }
     template = replace(job.template, labels={**job.template.labels, **labels})
-    selector = Selector((equality("batch.kubernetes.io/controller-uid", job.uid),))
+    selector = Selector((selectors.equality("batch.kubernetes.io/controller-uid", job.uid),))
     return replace(job, template=template, selector=selector)
 
 

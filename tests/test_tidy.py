@@ -1,0 +1,127 @@
+"""Bounds on the shape of the source: folders, names, prose. A bound may only become tighter."""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src/trimtab"
+MOST_MODULES = 20
+LONGEST_MODULE = {
+    "core/updates/plan": 1450,
+    "core/updates/candidates": 960,
+    "core/sizing/admission_patch": 730,
+    "updater/observe": 580,
+    "api/kinds/pods": 600,
+    "api/explain/pods": 540,
+    "cli/runtime/http_server": 550,
+}
+"""Lines of the modules that are longer than `USUAL_LINES`; none may be added."""
+USUAL_LINES = 530
+MOST_IMPORTED_NAMES = 190
+MOST_REPEATED_CLASSES = 26
+MOST_OPENERS = 0.225
+"""Docstrings that open with a question, as a share of all; the goal is 0.03."""
+MOST_OLD_WORDS = 70
+"""Words per 10 000 of docstrings that name no actor; the goal is 5."""
+LEAST_COMMENTS = 0.011
+"""Comment lines for each line of code; the goal is 0.05."""
+OPENERS = re.compile(r"(What|Who|Whose|Whom|Whether|Of|How|Which)\b")
+OLD_WORDS = re.compile(
+    r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|for want of"
+    r"|(?:is|are|be|was|were) told|tells?)\b",
+    re.IGNORECASE,
+)
+
+
+class Module(NamedTuple):
+    name: str
+    text: str
+    tree: ast.Module
+
+
+@cache
+def modules() -> list[Module]:
+    return [
+        Module(
+            path.relative_to(SOURCE).with_suffix("").as_posix(),
+            text := path.read_text(encoding="utf-8"),
+            ast.parse(text),
+        )
+        for path in sorted(SOURCE.rglob("*.py"))
+    ]
+
+
+def docstrings() -> Iterator[str]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+                yield text
+
+
+def names_from_other_folders(module: Module) -> Iterator[str]:
+    """Functions and values that a module imports by themselves; types are left out."""
+    known = {f"trimtab.{each.name.replace('/', '.')}" for each in modules()}
+    own = ".".join(("trimtab", *module.name.split("/")[:-1]))
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("trimtab."):
+            folder = node.module.rpartition(".")[0]
+            for alias in node.names:
+                is_module = f"{node.module}.{alias.name}" in known
+                if not is_module and folder != own and not alias.name[0].isupper():
+                    yield alias.name
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_scan() -> None:
+    own = [each.name for each in modules() if not each.name.endswith("__init__")]
+    folders = Counter(name.rpartition("/")[0] for name in own)
+
+    assert {name: count for name, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_no_module_grows_beyond_its_bound() -> None:
+    lengths = {each.name: each.text.count("\n") for each in modules()}
+    bounds = {name: LONGEST_MODULE.get(name, USUAL_LINES) for name in lengths}
+
+    assert {name: count for name, count in lengths.items() if count > bounds[name]} == {}
+
+
+def test_functions_are_called_through_their_modules() -> None:
+    found = [name for module in modules() for name in names_from_other_folders(module)]
+
+    assert len(found) <= MOST_IMPORTED_NAMES
+
+
+def test_a_class_name_means_one_thing() -> None:
+    where = defaultdict(set)
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where[node.name].add(module.name)
+
+    assert len([name for name, found in where.items() if len(found) > 1]) <= MOST_REPEATED_CLASSES
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    found = list(docstrings())
+
+    assert sum(bool(OPENERS.match(text)) for text in found) / len(found) <= MOST_OPENERS
+
+
+def test_docstrings_name_the_actor() -> None:
+    found = list(docstrings())
+    words = sum(len(text.split()) for text in found)
+
+    assert 10_000 * sum(len(OLD_WORDS.findall(text)) for text in found) / words <= MOST_OLD_WORDS
+
+
+def test_lines_that_are_not_obvious_have_comments() -> None:
+    lines = [line.strip() for each in modules() for line in each.text.splitlines() if line.strip()]
+    comments = [line for line in lines if line.startswith("#")]
+
+    assert len(comments) / (len(lines) - len(comments)) >= LEAST_COMMENTS

@@ -1,10 +1,10 @@
 from datetime import timedelta
 
-from simulation import (
-    test_check_acts,
-    test_check_learning,
-    test_check_outcomes,
-    test_check_roles,
+from simulation.checks import (
+    test_acts,
+    test_learning,
+    test_outcomes,
+    test_roles,
 )
 from simulation.toys import EvictEverything, Stage
 
@@ -16,10 +16,10 @@ from trimtab.simulation.world.virtual_time import START, run_virtually
 
 def test_for_every_checker_there_is_a_sin_that_it_objects_to() -> None:
     tables = [
-        *test_check_acts.SINS,
-        *test_check_learning.SINS,
-        *test_check_outcomes.SINS,
-        *test_check_roles.SINS,
+        *test_acts.SINS,
+        *test_learning.SINS,
+        *test_outcomes.SINS,
+        *test_roles.SINS,
     ]
 
     assert {case.values[0] for case in tables} == set(ALL)
@@ -36,7 +36,7 @@ def test_every_checker_states_its_rule_in_one_sentence() -> None:
 def test_an_inspector_lets_all_checkers_see_what_happens() -> None:
     async def work() -> None:
         stage = Stage(EvictionRate, PodBudgets)
-        stage.world.budgets.put(test_check_acts.BUDGET)
+        stage.world.budgets.put(test_acts.BUDGET)
         pod = stage.put_pods(1)[0]
         for _ in range(11):
             stage.tell(PodEvicted(stage.world.now(), "toy", pod))

@@ -18,7 +18,7 @@ from trimtab.api.kinds.selectors import LabelSelector
 from trimtab.cli.commands.crds import render
 from trimtab.core.model.autoscalers import UpdateMode
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 CHECKED_IN = ROOT / "deploy/crds.yaml"
 
 

@@ -20,7 +20,7 @@ from trimtab.api.explain.recommendation import (
 from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict
 from trimtab.core.recommendation.steps import StepKind
 
-PAGE = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/explain.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE))
 KEYS = PAGE.partition("## JSON")[2].partition("## Pages")[0]
 TOLD = (

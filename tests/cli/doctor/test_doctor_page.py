@@ -15,7 +15,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.recommendation.conditions import ConditionReason, ConditionType, UnsupportedReason
 from trimtab.core.updates.conditions import UpdateConditionType
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
+DOCS: Final = Path(__file__).parents[3] / "docs"
 PAGES: Final = ("doctor.md", "troubleshooting.md", "checkpoints.md")
 _FENCE: Final = re.compile(r"```.*?```", re.DOTALL)
 _FOREIGN: Final = frozenset(

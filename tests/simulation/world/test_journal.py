@@ -135,7 +135,7 @@ def test_the_same_work_has_the_same_hash_and_other_work_another() -> None:
 
 _PROGRAM = """
 import sys; sys.path[:0] = {path!r}
-from simulation.test_journal import play
+from simulation.world.test_journal import play
 from trimtab.simulation.world.virtual_time import run_virtually
 print(run_virtually(play(5)).digest())
 """

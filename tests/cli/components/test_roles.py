@@ -8,7 +8,7 @@ from pathlib import Path
 
 import prometheus_client
 import pytest
-from cli.test_updater_page import IDLE, shown
+from cli.components.test_updater_page import IDLE, shown
 
 from trimtab.cli import main
 from trimtab.cli.flags import start as starting
@@ -18,7 +18,7 @@ from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Standing
 from trimtab.roles.settings import RolesSettings
 
-PAGE = (Path(__file__).parents[2] / "docs/roles.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/roles.md").read_text(encoding="utf-8")
 FLAGS = starting.list_flags(CommonFlags(), RolesFlags())
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
 

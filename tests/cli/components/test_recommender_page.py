@@ -1,4 +1,4 @@
-"""The page about the updater: it names every flag, every metric and every reason as they are."""
+"""The page about the recommender: it names every flag and every metric as they are."""
 
 import importlib
 import re
@@ -10,13 +10,12 @@ import pytest
 
 from trimtab.cli.flags import start
 from trimtab.cli.flags.common import CommonFlags, KlogFlags
+from trimtab.cli.flags.recommender import RecommenderFlags
 from trimtab.cli.flags.types import format_long_span, format_span
-from trimtab.cli.flags.updater import IdleUpdaterFlags, UpdaterFlags
-from trimtab.core.model.hold_reasons import HoldReason
 
-PAGE = (Path(__file__).parents[2] / "docs/updater.md").read_text(encoding="utf-8")
-FLAGS = start.list_flags(CommonFlags(), UpdaterFlags())
-IDLE = start.list_flags(KlogFlags(), IdleUpdaterFlags())
+PAGE = (Path(__file__).parents[3] / "docs/recommender.md").read_text(encoding="utf-8")
+FLAGS = start.list_flags(CommonFlags(), RecommenderFlags())
+IDLE = start.list_flags(KlogFlags())
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
 
 
@@ -27,8 +26,6 @@ def shown(value: object) -> set[str]:
             return {""}
         case timedelta():
             return {f"`{format_span(value)}`", f"`{format_long_span(value)}`"}
-        case True:
-            return {"`true`"}
         case float():
             return {f"`{value:.12g}`"}
         case _:
@@ -50,27 +47,13 @@ def test_the_page_names_every_flag_without_effect(name: str) -> None:
 
 
 def test_the_page_names_every_metric_of_ours() -> None:
-    importlib.import_module("trimtab.cli.components.updater")
+    importlib.import_module("trimtab.cli.components.recommender")
     families = prometheus_client.REGISTRY.collect()
     ours = {
         family.name + ("_total" if family.type == "counter" else "")
         for family in families
-        if family.name.startswith(("vpa_updater_", "trimtab_"))
+        if family.name.startswith(("vpa_recommender_", "vpa_quality_", "trimtab_"))
     }
 
-    assert {"trimtab_leading", "vpa_updater_holds_total"} <= ours
+    assert {"trimtab_leading", "vpa_recommender_vpa_objects_count"} <= ours
     assert {name for name in ours if f"| `{name}` |" not in PAGE} == set()
-
-
-@pytest.mark.parametrize("reason", HoldReason)
-def test_the_page_has_a_remedy_for_every_reason_to_hold_a_pod(reason: HoldReason) -> None:
-    rows = [line.split("|") for line in PAGE.splitlines() if f"`{reason.value}`" in line]
-
-    assert any(len(row) == 5 and row[3].strip() for row in rows)
-
-
-def test_the_page_names_no_reason_that_is_not_there() -> None:
-    table = PAGE.partition("## Why nothing happens")[2].partition("## Flags")[0]
-    named = re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
-
-    assert {each for cell in named for each in re.findall(r"`(\w+)`", cell)} == {*HoldReason}

@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import uvloop
-from cli.test_http_server import free_address, probes
+from cli.runtime.test_http_server import free_address, probes
 from structlog.testing import capture_logs
 from tls_makers import a_pair, an_authority
 

@@ -10,7 +10,7 @@ from trimtab.cli.flags import start
 from trimtab.cli.flags.run import TogetherFlags
 from trimtab.core.model.hpa import HpaConflict
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "run.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| ?(.*?) ?\|", PAGE, re.MULTILINE))
 FLAGS = start.list_flags(TogetherFlags())

@@ -15,7 +15,7 @@ from trimtab.cli.flags.admission import AdmissionFlags
 from trimtab.cli.flags.common import KlogFlags, LeaderlessFlags
 from trimtab.cli.flags.types import format_span
 
-PAGE = (Path(__file__).parents[2] / "docs/admission.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/admission.md").read_text(encoding="utf-8")
 FLAGS = start.list_flags(LeaderlessFlags(), AdmissionFlags())
 IDLE = start.list_flags(KlogFlags())
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))

@@ -97,7 +97,7 @@ async def shuffle() -> str:
 
 _PROGRAM = """
 import sys; sys.path[:0] = {path!r}
-from simulation.test_virtual_time import shuffle
+from simulation.world.test_virtual_time import shuffle
 from trimtab.simulation.world.virtual_time import run_virtually
 held = [object() for _ in range({garbage})]
 print(run_virtually(shuffle()))

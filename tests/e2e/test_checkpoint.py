@@ -123,4 +123,4 @@ def test_what_the_api_server_refuses_leaves_nothing_behind(
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "No_Name-app" in refused.stderr
     assert (forbidden.returncode, status) == (1, 404)
-    assert "forbidden" in forbidden.stderr
+    assert "missing right: get verticalpodautoscalercheckpoints" in forbidden.stderr

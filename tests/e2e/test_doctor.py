@@ -297,7 +297,7 @@ def test_who_may_not_look_is_told_which_right_is_missing(
     blind = {"crds", "leases", "webhook", "metrics", "targets", "hpa", "limits", "components"}
 
     assert set(severities) == {check.name for check in CHECKS}
-    assert (code, strict) == (0, 3)
+    assert (code, strict) == (1, 3)
     assert {severities[name] for name in blind} == {"unknown"}
     assert {severities["server"], severities["clock"]} == {"ok"}
     assert "you may not list pods" in str(found["targets"])

@@ -1,8 +1,8 @@
 """Autoscaled: the real decision code as a policy, under any autoscaler and any settings.
 
-Usage goes through the recommender's intake and estimates. Who may have to change is found on
-arrays, without ever leaving anybody out; whether and to what such a one changes is then asked of
-the updater's plan and of what admission would give the new pod, one pod at a time.
+Usage goes through the recommender's intake and estimates. A filter on arrays finds the workloads
+that may have to change; it never leaves out one that the plan would change. For each of these the
+updater's plan decides, one pod at a time, and the sizes are those that admission would set.
 """
 
 from dataclasses import dataclass, field, replace
@@ -51,7 +51,7 @@ from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.samples import Samples
 
 CONTAINER: Final = "main"
-"""What the one container of each workload is called."""
+"""Name of the one container of each workload."""
 _NAMESPACE: Final = "backtest"
 _KIND: Final = "Deployment"
 _LABEL: Final = "workload"
@@ -63,13 +63,13 @@ _ALONE: Final = DisruptionSettings(min_replicas=1)
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerSettings:
-    """Everything about the components that has a say in sizes."""
+    """Settings of all components that influence sizes."""
 
     usage: UsageSettings = field(default_factory=UsageSettings)
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     plan: PlanSettings = field(default_factory=lambda: PlanSettings(disruption=_ALONE))
     floors_unknown: bool = False
-    """Whether what was never measured gets the least amount, as the original has it (D11)."""
+    """True if a resource that was never measured gets its minimum, as in the original (D11)."""
 
 
 def original_settings() -> AutoscalerSettings:
@@ -93,7 +93,7 @@ class AutoscalerPolicy:
         self._autoscalers = [_for_workload(autoscaler, each) for each in range(len(starts))]
         self._mode = autoscaler.mode
         self._rows = np.zeros(len(starts), np.int64)
-        """The containers' rows in what is known of usage."""
+        """The container's row in the usage records, by workload."""
         self._generations = np.zeros(len(starts), np.int64)
         self._is_resized = np.zeros(len(starts), np.bool_)
         for workload, start in enumerate(starts.tolist()):
@@ -102,7 +102,7 @@ class AutoscalerPolicy:
         self._publications.renew()
         owners = {name: place for place, name in enumerate(self._publications.amounts().owners)}
         self._groups = np.array([owners[each.identity] for each in self._autoscalers], np.int64)
-        """Where each workload's numbers stand: pods come and go, containers stay the same."""
+        """Position of each workload in the published amounts; containers stay while pods change."""
 
     def observe(self, readings: PolicyReadings, /) -> None:
         """Take in what containers used."""
@@ -112,13 +112,13 @@ class AutoscalerPolicy:
         self._usage.add_memory(Samples(rows, readings.amounts[MEMORY], times), now)
 
     def learn_kills(self, killed: PolicySituation, /) -> None:
-        """Take in that containers were killed for want of memory."""
+        """Take in that containers were OOM-killed."""
         requests = killed.fleet.requests[MEMORY, killed.workloads]
         kills = Samples(self._rows[killed.workloads], requests, killed.times)
         self._usage.add_oom_kills(kills, float(killed.times.max()))
 
     def choose(self, situation: PolicySituation, /) -> Choice:
-        """Who is to be changed, as the updater's plan says."""
+        """Choose the workloads to change, as the updater's plan decides."""
         if self._mode in _IDLE_MODES:
             return NO_CHOICE
         self._forget_kills(situation)
@@ -146,7 +146,7 @@ class AutoscalerPolicy:
         usage.aggregates.forget_kills(now)
 
     def numbers(self, workloads: Ints) -> Ints:
-        """What would be published of some workloads."""
+        """Return the amounts that would be published for some workloads."""
         numbers = self._publications.amounts().numbers[self._groups[workloads]]
         if not self._settings.floors_unknown:
             return numbers
@@ -154,7 +154,7 @@ class AutoscalerPolicy:
         return np.where(numbers == NO_SAMPLES, np.array(floors)[:, np.newaxis], numbers)
 
     def _may_change(self, situation: PolicySituation, numbers: Ints) -> Booleans:
-        """Whom the plan may want to change: nobody else, but not all of them."""
+        """True for workloads that the plan may change: a superset of those that it will change."""
         fleet, workloads = situation.fleet, situation.workloads
         thresholds = self._settings.plan.thresholds
         requests = fleet.requests[:, workloads].T
@@ -206,7 +206,7 @@ class AutoscalerPolicy:
         )
 
     def _renew_pod(self, workload: int, now: datetime) -> None:
-        """Let another pod feed what is known of a workload; there is never none that does."""
+        """Track usage under a new pod, then forget the old one, so that one is always tracked."""
         former = _pod_name(workload, int(self._generations[workload]))
         self._generations[workload] += 1
         self._track(workload, now)
@@ -220,7 +220,7 @@ class AutoscalerPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What one workload is given."""
+    """New size of one workload."""
 
     workload: int
     now: datetime
@@ -293,7 +293,7 @@ def _recommendation(numbers: Ints) -> ContainerRecommendation:
 
 
 def _changed(pod: Pod, wanted: TargetResources) -> Allocation:
-    """What the container has once it has what is wanted."""
+    """Return the container's size once the wanted resources are applied."""
     current, new = pod.containers[0].spec, wanted[CONTAINER]
     return Allocation(
         {**(current.requests or {}), **(new.requests or {})},

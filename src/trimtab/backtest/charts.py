@@ -13,7 +13,7 @@ _TICKS: Final = 4
 _NAME_WIDTH: Final = 110
 _NAME_HEIGHT: Final = 12
 _MANY: Final = 100
-"""From here on fractions say nothing."""
+"""Fractions are not shown from this value on."""
 _NICE: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -40,7 +40,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What is drawn in which direction, from zero to the most."""
+    """Titles of the two axes, and the largest value on each; both begin at zero."""
 
     x_title: str
     y_title: str
@@ -48,12 +48,12 @@ class Axes:
     y_most: float
 
     def x(self, value: float) -> float:
-        """How far to the right a value is."""
+        """Return the horizontal position of a value."""
         room = WIDTH - _LEFT - _RIGHT
         return _LEFT + room * (value / self.x_most if self.x_most else 0.0)
 
     def y(self, value: float) -> float:
-        """How far down a value is."""
+        """Return the vertical position of a value, counted from the top."""
         room = HEIGHT - _TOP - _BOTTOM
         return HEIGHT - _BOTTOM - room * (value / self.y_most if self.y_most else 0.0)
 
@@ -67,11 +67,11 @@ class Timeline:
     days: float
     lines: Sequence[ChartLine]
     marks: Sequence[float] = ()
-    """Where, as shares of the days."""
+    """Positions, as shares of the days."""
 
 
 def draw_timeline(timeline: Timeline) -> str:
-    """The chart of some lines over time."""
+    """Draw the chart of some lines over time."""
     highest = max(
         (value for line in timeline.lines for value in line.values if value >= 0), default=0
     )
@@ -85,14 +85,14 @@ def draw_timeline(timeline: Timeline) -> str:
 
 
 def draw_dots(title: str, axes: Axes, dots: Sequence[Dot]) -> str:
-    """The chart of some points, each with its name."""
+    """Draw the chart of some points, each with its name."""
     rows = _label_rows(axes, dots)
     drawn = [_draw_dot(dot, axes, row) for dot, row in zip(dots, rows, strict=True)]
     return _chart(title, axes, drawn)
 
 
 def axes_around(x_title: str, y_title: str, dots: Sequence[Dot]) -> Axes:
-    """Axes on which all points find room."""
+    """Return axes on which all points fit."""
     x_most, y_most = (
         _round_up(max(values, default=0.0))
         for values in ([dot.x for dot in dots], [dot.y for dot in dots])
@@ -148,7 +148,7 @@ def _point(x: float, y: float, line: ChartLine) -> str:
 
 
 def _label_rows(axes: Axes, dots: Sequence[Dot]) -> list[int]:
-    """How many lines higher each name stands, so that none is written over another."""
+    """Return by how many lines to raise each name, so that no name covers another."""
     taken: list[tuple[float, float]] = []
     rows = []
     for dot in dots:
@@ -174,7 +174,7 @@ def _draw_dot(dot: Dot, axes: Axes, row: int) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next number that people like to read."""
+    """Return the next larger round number."""
     if value <= 0:
         return 1.0
     size = 10.0 ** math.floor(math.log10(value))

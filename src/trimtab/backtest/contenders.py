@@ -17,12 +17,12 @@ from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 
 TEMPLATE: Final = Autoscaler("", "", mode=UpdateMode.RECREATE)
-"""An autoscaler that says nothing but that pods may be replaced."""
+"""An autoscaler with no settings except that pods may be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """Whatever was requested stays."""
+    """Keeps the requests that were there at the start."""
 
     name: str = "today"
 
@@ -38,7 +38,7 @@ class AutoscalerContender:
 
 @dataclass(frozen=True, slots=True)
 class HindsightContender:
-    """A constant that covers a part of all that came; nobody could have known it."""
+    """A constant that covers a fraction of all demand, chosen with knowledge of the future."""
 
     name: str
     cpu_fraction: float
@@ -47,7 +47,7 @@ class HindsightContender:
 
 @dataclass(frozen=True, slots=True)
 class Knowing:
-    """Knows the next hours: less cannot be requested at that pace without hurting anybody."""
+    """Knows the next hours: the lowest requests at this pace that cover the demand."""
 
     name: str
     hours: int
@@ -70,7 +70,7 @@ BUILT_IN: Final = {
 
 
 def starting_requests(contender: Contender, demand: Demand, scenario: Scenario) -> Floats:
-    """What is requested before anything was seen."""
+    """Return the requests at the start, before any usage was seen."""
     match contender:
         case Today() | AutoscalerContender():
             return first_requests(demand, scenario)
@@ -84,7 +84,7 @@ def starting_requests(contender: Contender, demand: Demand, scenario: Scenario) 
 
 
 def make_policy(contender: Contender, demand: Demand) -> Policy:
-    """Who sizes the containers from then on."""
+    """Make the policy that sizes the containers after the start."""
     match contender:
         case Today() | HindsightContender():
             return Static()

@@ -15,31 +15,31 @@ from trimtab.simulation.load.traces import Recording
 from trimtab.simulation.world.loads import Trace
 
 CPU, MEMORY = range(len(BOTH))
-"""Where each resource stands wherever both are columns."""
+"""Index of each resource wherever both are columns."""
 REQUEST, LIMIT = range(2)
-"""Where each one stands in a size."""
+"""Index of each one in a size."""
 
 
 class DemandError(ValueError):
-    """Recordings that cannot be replayed together: says which and why."""
+    """Recordings that cannot be replayed together; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What some workloads needed, each from its own start on."""
+    """Demand of some workloads, each from its own start on."""
 
     workloads: tuple[str, ...]
     starts: Floats
-    """When each one's first value was taken, in seconds since the epoch."""
+    """Time of each workload's first value, in seconds since the epoch."""
     lengths: Ints
-    """How many values each one has."""
+    """Number of values of each workload."""
     step_seconds: int
-    """How long a value holds: a whole number of minutes."""
+    """Seconds for which a value holds: a whole number of minutes."""
     amounts: Floats
     """By step, resource (millicores, bytes) and workload; zero once a recording is over."""
     sizes: Floats
-    """Requests and limits of today, by resource and workload: NaN where nobody knows, zero where
-    there is none."""
+    """Current requests and limits, by resource and workload: NaN where unknown, zero where there is
+    none."""
 
     def __len__(self) -> int:
         return len(self.workloads)
@@ -51,12 +51,12 @@ class Demand:
 
     @property
     def steps_per_day(self) -> int:
-        """How many values a day has."""
+        """Number of values in a day."""
         return 86400 // self.step_seconds
 
     @property
     def days(self) -> int:
-        """How many days the longest recording has, the last one begun included."""
+        """Number of days of the longest recording; a day that has begun counts."""
         return -(-int(self.lengths.max(initial=0)) // self.steps_per_day)
 
     def values(self, workload: int) -> Floats:
@@ -114,13 +114,13 @@ def percentile(values: Floats, fraction: float) -> Floats:
 
 
 LEAST_STEPS: Final = 12
-"""Less than this tells nothing about a workload."""
+"""Fewer steps than this say nothing about a workload."""
 _MILLICORES: Final = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of one resource of a workload, in the order of time."""
+    """Readings of one resource of a workload, in the order of time."""
 
     times: Floats
     """Seconds since the epoch."""
@@ -129,16 +129,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Flaws:
-    """What was wrong with readings."""
+    """Flaws of readings."""
 
     absurd: int = 0
     """Readings that were left out: not a number, negative, or more than any machine has."""
     resets: int = 0
-    """How often a counter began anew."""
+    """Number of counter resets."""
     filled: timedelta = timedelta()
-    """For how long nothing was read, and the last value was taken to hold."""
+    """Time without readings, for which the last value was taken to hold."""
     too_short: tuple[str, ...] = ()
-    """Workloads of which hardly anything is known, and which are left out."""
+    """Workloads with too few readings, which are left out."""
 
     def __add__(self, other: "Flaws") -> "Flaws":
         return Flaws(
@@ -149,7 +149,7 @@ class Flaws:
         )
 
     def lines(self) -> Iterator[str]:
-        """Each kind in one sentence, if there is any of it."""
+        """Return one sentence for each kind of flaw that was found."""
         if self.absurd:
             yield f"{self.absurd} absurd readings were left out"
         if self.resets:
@@ -162,11 +162,11 @@ class Flaws:
 
 
 def rates(counter: Reading) -> tuple[Reading, int]:
-    """The millicores between readings of a counter of CPU seconds, and how often it began anew."""
+    """Return the millicores between readings of a CPU-seconds counter, and the number of resets."""
     seconds = np.diff(counter.times)
     counted = np.diff(counter.values)
     is_reset = counted < 0
-    # What a counter shows after a restart was counted since then.
+    # After a reset, the counter shows the usage since the restart.
     used = np.where(is_reset, counter.values[1:], counted)
     passed = seconds > 0
     values = used[passed] / seconds[passed] * _MILLICORES
@@ -176,7 +176,7 @@ def rates(counter: Reading) -> tuple[Reading, int]:
 def record(
     workload: str, cpu: Reading, memory: Reading, step: timedelta
 ) -> tuple[Recording | None, Flaws]:
-    """One value for each step, CPU on average and memory at most; None if there is too little."""
+    """Return one value for each step, mean CPU and peak memory; None if there are too few steps."""
     sane_cpu, odd_cpu = _sane(cpu, MOST_MILLICORES)
     sane_memory, odd_memory = _sane(memory, MOST_BYTES)
     flaws = Flaws(absurd=odd_cpu + odd_memory)
@@ -215,9 +215,9 @@ def _most(steps: Ints, values: Floats) -> tuple[Ints, Floats]:
 
 
 def _spread(known: tuple[Ints, Floats], first: int, count: int) -> Floats:
-    """The values of so many steps, NaN where nothing is known.
+    """Return one value for each of `count` steps, NaN where nothing is known.
 
-    What was last known before the first step holds in it.
+    The last value that is known before the first step holds in it.
     """
     steps, values = known
     spread = np.full(count, np.nan)
@@ -229,6 +229,6 @@ def _spread(known: tuple[Ints, Floats], first: int, count: int) -> Floats:
 
 
 def _hold(values: Floats) -> tuple[float, ...]:
-    """The last known value wherever there is none; the first one is known."""
+    """Fill gaps with the last known value; the first value is always known."""
     places = np.where(np.isnan(values), 0, np.arange(len(values)))
     return tuple(values[np.maximum.accumulate(places)].tolist())

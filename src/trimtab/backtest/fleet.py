@@ -1,4 +1,4 @@
-"""The fleet: one container for each workload, as columns; what a minute of demand does to it."""
+"""The fleet: one container for each workload, as columns, and the effect of a minute of demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -11,14 +11,14 @@ from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 
 LONG_RUN: Final = 10
-"""After so many minutes without a kill the next one is the first of a series again."""
+"""After this many minutes without a kill, the next one is the first of a series again."""
 _FIRST_DELAY: Final = 10.0 / 60.0
 _LONGEST_DELAY: Final = 5
 
 
 @dataclass(slots=True)
 class Fleet:
-    """What each container has, and how it has fared."""
+    """Size and state of each container."""
 
     requests: Floats
     """By resource and workload."""
@@ -43,17 +43,17 @@ class Fleet:
         self.killed_after = np.full(count, -1)
 
     def visible(self, rows: Ints, demand: Floats) -> Floats:
-        """The part of the demand that a container can use."""
+        """Return the part of the demand that a container can use."""
         seen = demand.copy()
         seen[CPU] = np.minimum(demand[CPU], self.limits[CPU, rows])
         return seen
 
     def is_over(self, rows: Ints, demand: Floats) -> Booleans:
-        """Which containers need more memory than they may have."""
+        """True for containers that need more memory than their limit."""
         return np.asarray(demand[MEMORY] > self.limits[MEMORY, rows])
 
     def wait(self, rows: Ints) -> None:
-        """Let a minute pass for containers that are yet to be started again."""
+        """Let a minute pass for containers that wait for their restart."""
         self.delay[rows] -= 1
         self._grow_older(rows, 1)
 
@@ -63,7 +63,7 @@ class Fleet:
         self._grow_older(rows, minutes)
 
     def kill(self, rows: Ints) -> None:
-        """Kill containers in a minute that they do not survive."""
+        """Kill containers in the current minute."""
         ran = self.ran[rows]
         self.killed_after[rows], self.since_kill[rows] = ran, 0
         self.kills_in_row[rows] = np.where(ran >= LONG_RUN, 1, self.kills_in_row[rows] + 1)
@@ -75,12 +75,12 @@ class Fleet:
         self.age[rows] += 1
 
     def resize(self, rows: Ints, requests: Floats, limits: Floats) -> None:
-        """Give containers another size where they are."""
+        """Resize containers in place."""
         self.requests[:, rows], self.limits[:, rows] = requests, limits
         self.age[rows] = 0
 
     def replace(self, rows: Ints, requests: Floats, limits: Floats) -> None:
-        """Put new pods of another size in the place of others."""
+        """Replace pods by new ones of another size."""
         self.resize(rows, requests, limits)
         self.ran[rows] = self.delay[rows] = self.kills_in_row[rows] = self.since_kill[rows] = 0
         self.killed_after[rows] = -1
@@ -91,7 +91,7 @@ class Fleet:
 
 
 EPISODE_MINUTES: Final = 60
-"""A kill that comes later than this after the one before begins another episode."""
+"""A kill later than this after the previous one begins another episode."""
 
 
 @dataclass(slots=True)
@@ -103,10 +103,10 @@ class FleetSums:
     requested: Floats = field(init=False)
     """By resource: millicore-minutes and byte-minutes, as all sums of amounts."""
     slack: Floats = field(init=False)
-    """What was requested and not needed."""
+    """Requested and not needed."""
     cpu_demand: Floats = field(init=False)
     cpu_missing: Floats = field(init=False)
-    """What was needed and not requested."""
+    """Needed and not requested."""
     short_minutes: Ints = field(init=False)
     """Minutes in which some CPU was missing."""
     kills: Ints = field(init=False)
@@ -129,7 +129,7 @@ class FleetSums:
         self._last_kill = np.full(count, -EPISODE_MINUTES - 1)
 
     def account(self, rows: Ints, fleet: Fleet, demand: Floats, minutes: Ints) -> None:
-        """Hold what is requested against what is needed."""
+        """Add up requests, slack and missing CPU over some minutes."""
         requests = fleet.requests[:, rows]
         spare = requests - demand
         self.minutes[rows] += minutes
@@ -151,12 +151,12 @@ class FleetSums:
         changes[rows] += 1
 
     def note_good_sizes(self, rows: Ints, hours: Floats) -> None:
-        """Note who has had suitable requests, for the first time, after some hours."""
+        """Note the hours after which the requests of workloads were suitable for the first time."""
         self.good_after[rows] = hours
 
 
 def join(tallies: Sequence[FleetSums]) -> FleetSums:
-    """The tally of all workloads of some replays."""
+    """Join the sums of several replays, whose workloads differ."""
     joined = FleetSums(sum(tally.workloads for tally in tallies))
     for each in fields(FleetSums):
         if each.name != "workloads":

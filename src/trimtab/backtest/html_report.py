@@ -1,4 +1,4 @@
-"""The page: what policies would have done, in one file that anybody can open, also offline."""
+"""The page: the effects of policies, in one HTML file that also works offline."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from trimtab.core.histogram.buckets import Floats, Ints
 
 
 def to_page(title: str, body: str, more_style: str = "") -> str:
-    """The whole page around a body."""
+    """Return the whole page around a body."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -31,10 +31,10 @@ def _style() -> str:
 
 
 MOST_WORKLOADS: Final = 6
-"""So many workloads are drawn: those to which most happened."""
+"""Maximum number of workloads that are drawn: those with the most kills and changes."""
 _UNITS: Final = (("CPU, cores", 1000.0), ("memory, GiB", 1024.0**3))
 _HEADROOM: Final = 1.5
-"""Bounds are drawn up to so many times the highest need or request."""
+"""Bounds are drawn up to this multiple of the highest need or request."""
 _EACH: Final = "All figures are for one workload."
 _KEY: Final = (
     ("used", "needed, at most"),
@@ -43,15 +43,15 @@ _KEY: Final = (
     ("mark", "killed for want of memory"),
 )
 _LOOKS: Final = 8
-"""So many colours the style sheet has."""
+"""Number of colours in the style sheet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContents:
-    """Everything that a page tells."""
+    """Contents of a page."""
 
     source: str
-    """Where the usage was recorded."""
+    """Source of the recorded usage."""
     demand: Demand
     runs: Sequence[Run]
     outcomes: Sequence[RunOutcome]
@@ -59,7 +59,7 @@ class ReportContents:
 
 
 def to_html(findings: ReportContents, answer: str = "") -> str:
-    """The whole page, which begins with an answer if there is one."""
+    """Return the whole page, which begins with an answer if there is one."""
     count, days = len(findings.demand), _days(findings.demand)
     body = "\n".join(
         [
@@ -94,7 +94,7 @@ def _per_workload(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _frontiers(findings: ReportContents) -> Iterator[str]:
-    """Slack against risk, a chart for each scenario."""
+    """Draw slack against risk, with a chart for each scenario."""
     yield "<h2>What is wasted, and what is risked</h2>"
     yield _note("The lower and the further left, the better.")
     totals = [row for row in findings.rows if not row.workload]
@@ -120,7 +120,7 @@ def _dot(row: Row, slack: float, risk: float, rows: Sequence[Row]) -> Dot:
 
 
 def _courses(findings: ReportContents) -> Iterator[str]:
-    """The requests, the usage and the bounds of those to which most happened."""
+    """Draw requests, usage and bounds of the workloads with the most kills and changes."""
     yield "<h2>How it went</h2>"
     key = "".join(f'<span><i class="{look}"></i>{meaning}</span>' for look, meaning in _KEY)
     yield f'<p class="note key">{key}</p>'
@@ -140,7 +140,7 @@ def _courses(findings: ReportContents) -> Iterator[str]:
 
 
 def _telling(outcomes: Sequence[RunOutcome]) -> list[int]:
-    """The workloads to which most happened, whatever the policy: kills first, then changes."""
+    """Return the workloads with the most kills under all policies, then the most changes."""
     tallies = [outcome.tally for outcome in outcomes]
     kills = np.array([tally.kills for tally in tallies]).sum(axis=0)
     changes = np.array([tally.replacements + tally.resizes for tally in tallies]).sum(axis=0)
@@ -178,7 +178,7 @@ def _highest(used: Floats, lines: Floats) -> float:
 
 
 def _below(values: Floats, most: float) -> list[float]:
-    """Without what is off the chart: on the first day upper bounds are beyond all measure."""
+    """Replace values off the chart by NaN: on the first day upper bounds are very high."""
     return [value if value <= most else np.nan for value in values.tolist()]
 
 

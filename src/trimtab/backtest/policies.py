@@ -1,6 +1,6 @@
-"""Policies: whoever sizes containers while their demand is replayed.
+"""Policies: they size containers while a replay plays their demand.
 
-Baselines stand here; the real decision code is in `autoscaled.py`.
+The baselines are here; the real decision code is in `autoscaler_policy.py`.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PolicyReadings:
-    """What containers were seen to use, those of one container together and in their order."""
+    """Usage readings of containers, those of one container together and in their order."""
 
     workloads: Ints
     amounts: Floats
@@ -38,59 +38,59 @@ class PolicySituation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who gets another size, and which."""
+    """New sizes for some workloads."""
 
     workloads: Ints
     requests: Floats
     """By resource."""
     limits: Floats
     in_place: bool = False
-    """Whether pods stay where they are."""
+    """True if pods are resized in place, False if they are replaced."""
 
 
 NO_CHOICE: Final = Choice(_NOBODY, np.zeros((2, 0)), np.zeros((2, 0)))
 
 
 class Policy(Protocol):
-    """What a replay asks of a policy."""
+    """Interface that a replay needs of a policy."""
 
     def observe(self, readings: PolicyReadings, /) -> None:
         """Take in what containers used."""
         ...
 
     def learn_kills(self, killed: PolicySituation, /) -> None:
-        """Take in that containers were killed for want of memory."""
+        """Take in that containers were OOM-killed."""
         ...
 
     def choose(self, situation: PolicySituation, /) -> Choice:
-        """Who gets another size now."""
+        """Choose the workloads that get another size now."""
         ...
 
     def bounds(self, workloads: Ints, /) -> Floats:
-        """Lower and upper bound of each resource of some workloads; NaN where there is none."""
+        """Return lower and upper bounds of some workloads, by resource; NaN where none."""
         ...
 
 
 class Static:
-    """Nothing is ever changed."""
+    """Changes nothing."""
 
     def observe(self, _: PolicyReadings, /) -> None:
-        """Nothing is learned."""
+        """Ignore the readings."""
 
     def learn_kills(self, _: PolicySituation, /) -> None:
-        """Nothing is learned."""
+        """Ignore the kills."""
 
     def choose(self, _: PolicySituation, /) -> Choice:
-        """Nobody."""
+        """Choose no workload."""
         return NO_CHOICE
 
     def bounds(self, workloads: Ints, /) -> Floats:
-        """There are none."""
+        """Return NaN: this policy has no bounds."""
         return np.full((2, 2, len(workloads)), np.nan)
 
 
 class Clairvoyant(Static):
-    """Knows what comes: what the next hours need is requested just before they begin."""
+    """Knows the future: requests what the next hours need, just before they begin."""
 
     def __init__(self, demand: Demand, hours: int) -> None:
         self._demand = demand
@@ -98,7 +98,7 @@ class Clairvoyant(Static):
         self._cpu_fraction = 0.99
 
     def choose(self, situation: PolicySituation, /) -> Choice:
-        """All whose next hours begin with the next minute."""
+        """Choose all workloads whose next hours begin with the next minute."""
         workloads = situation.workloads
         elapsed = situation.times - self._demand.starts[workloads] + _MINUTE
         steps = np.floor(elapsed / self._demand.step_seconds).astype(np.int64)
@@ -108,7 +108,7 @@ class Clairvoyant(Static):
         return Choice(workloads[due], requests, np.full_like(requests, np.inf))
 
     def needs(self, workloads: Ints, steps: Ints) -> Floats:
-        """What workloads need from some steps on, by resource."""
+        """Return the needs of workloads over the span that begins at a step, by resource."""
         needed = np.zeros((2, len(workloads)))
         for place, (workload, step) in enumerate(zip(workloads, steps, strict=True)):
             coming = self._demand.values(int(workload))[step : step + self._span]
@@ -118,7 +118,7 @@ class Clairvoyant(Static):
 
 
 def hindsight(demand: Demand, *, cpu_fraction: float, memory_fraction: float) -> Floats:
-    """The constant requests that cover fractions of all that came, by resource and workload."""
+    """Return the constant requests that cover fractions of all demand, by resource and workload."""
     requests = np.zeros((2, len(demand)))
     for workload in range(len(demand)):
         values = demand.values(workload)

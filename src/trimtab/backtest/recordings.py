@@ -1,8 +1,8 @@
-"""The past: recordings of workloads from what a store of metrics remembers of their pods.
+"""The past: recordings of workloads from what a metrics store remembers of their pods.
 
-All pods of a workload are given the same size, so what the neediest of them used in a step is what
-the workload needed. Pods of which no owner is told belong together if their names differ only in
-what controllers append.
+All pods of a workload are given the same size. The need of a workload in a step is therefore the
+usage of its neediest pod. Pods without a known owner belong together if their names differ only
+in the suffix that controllers append.
 """
 
 import csv
@@ -25,16 +25,16 @@ from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard
 from trimtab.simulation.load.traces import Recording, TraceError
 
 _MADE_UP: Final = "[bcdfghjklmnpqrstvwxz2456789]"
-"""The characters of which API servers make names."""
+"""Characters from which API servers make names."""
 _SUFFIX: Final = re.compile(rf"(?:-{_MADE_UP}{{6,10}})?-{_MADE_UP}{{5}}$|-\d+$")
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _Key: TypeAlias = tuple[str, str]
-"""A workload and a container of it."""
+"""A workload and one of its containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was read of one namespace."""
+    """Usage and pods that were read of one namespace."""
 
     namespace: str
     usage: Mapping[Resource, Sequence[PastUsage]]
@@ -43,7 +43,7 @@ class Past:
 
 
 async def read_past(source: HistorySource, shards: Iterable[Shard]) -> Past:
-    """Everything that the parts of one namespace's history hold."""
+    """Read all parts of one namespace's history."""
     parts = list(shards)
     whole = Shard(parts[0].namespace, parts[0].begin, parts[-1].end, parts[0].step)
     usage: dict[Resource, list[PastUsage]] = {
@@ -54,7 +54,7 @@ async def read_past(source: HistorySource, shards: Iterable[Shard]) -> Past:
 
 
 async def _fetch(source: HistorySource, resource: Resource, shard: Shard) -> list[PastUsage]:
-    """What was used; asked for in shorter and shorter parts if it is too much at once."""
+    """Fetch usage; split a part that is too large for one query into shorter ones."""
     try:
         return [await source.fetch_usage(resource, shard)]
     except TooMuchHistoryError:
@@ -67,9 +67,9 @@ async def _fetch(source: HistorySource, resource: Resource, shard: Shard) -> lis
 def recordings_of(
     past: Past, live: Sequence[Pod] = (), *, only_live: bool = False
 ) -> tuple[list[Recording], Flaws]:
-    """A recording of each container of each workload, or only of those of live pods, and its flaws.
+    """Make a recording of each container of each workload, or only of those of live pods.
 
-    Live pods also tell what their containers request.
+    Return the flaws of the readings too. Live pods provide the current requests and limits.
     """
     owners = {trace.pod: trace.owners[-1][1] for trace in past.pods if trace.owners}
     sizes = _sizes_of(live, owners)
@@ -89,7 +89,7 @@ def recordings_of(
 
 
 def _sizes_of(live: Iterable[Pod], owners: Mapping[str, str]) -> dict[_Key, Allocation]:
-    """What containers request today; of several pods of a workload the newest one tells."""
+    """Return the sizes of containers today; of several pods of a workload the newest one counts."""
     return {
         (owners.get(pod.name, workload_of(pod.name)), container.name): container.spec
         for pod in sorted(live, key=lambda pod: pod.created_at or _LONG_AGO)
@@ -98,14 +98,14 @@ def _sizes_of(live: Iterable[Pod], owners: Mapping[str, str]) -> dict[_Key, Allo
 
 
 def workload_of(pod: str) -> str:
-    """The name of a pod without what controllers append to it."""
+    """Return the name of a pod without the suffix that controllers append."""
     return _SUFFIX.sub("", pod) or pod
 
 
 def _by_container(
     usages: Iterable[PastUsage], owners: Mapping[str, str]
 ) -> dict[_Key, list[Reading]]:
-    """What all pods of each workload used, by container."""
+    """Return the usage of all pods of each workload, by container."""
     found: dict[_Key, list[Reading]] = {}
     for usage in usages:
         ends = np.searchsorted(usage.owners, np.arange(len(usage.containers)), side="right")
@@ -119,7 +119,7 @@ def _by_container(
 
 
 def _neediest(readings: Sequence[Reading]) -> Reading:
-    """The largest of what several pods used at the same moment; absurd values stay for others."""
+    """Return the largest usage of several pods at each moment; `record` drops absurd values."""
     times = np.concatenate([reading.times for reading in readings])
     values = np.concatenate([reading.values for reading in readings])
     # NaN comes last, so that a number hides it.
@@ -131,7 +131,7 @@ def _neediest(readings: Sequence[Reading]) -> Reading:
 
 
 STEP: Final = timedelta(minutes=5)
-"""Readings are put together by these."""
+"""Length of a step, in which readings are aggregated."""
 COUNTER: Final = "cpu_seconds_total"
 _CPU: Final = {"cpu_millicores": 1.0, "cpu_cores": 1000.0, COUNTER: 1.0}
 _MEMORY: Final = {"memory_mib": 1024.0**2, "memory_bytes": 1.0}
@@ -154,14 +154,14 @@ class _Column:
     values: list[float] = field(default_factory=list)
 
     def reading(self, scale: float) -> Reading:
-        """What was read, in the order of time."""
+        """Return the readings in the order of time."""
         times, values = np.array(self.times), np.array(self.values) * scale
         order = np.argsort(times, kind="stable")
         return Reading(times[order], values[order])
 
 
 def parse_samples(lines: Iterable[str]) -> tuple[list[Recording], Flaws]:
-    """All recordings in the lines of a file, the header among them, and their flaws."""
+    """Return all recordings in the lines of a file with its header, and their flaws."""
     rows = csv.DictReader(lines)
     names = rows.fieldnames or ()
     for missing in [name for name in ("time", "workload") if name not in names]:
@@ -186,7 +186,7 @@ def parse_samples(lines: Iterable[str]) -> tuple[list[Recording], Flaws]:
 
 
 def _size(cells: Mapping[str, _Column]) -> Allocation | None:
-    """What a workload requests at the end of its recording, if that is told."""
+    """Return the size of a workload at the end of its recording, if the file has sizes."""
     if not any(name in cells for name in _SIZES):
         return None
     requests, limits = (

@@ -1,13 +1,18 @@
 """The replay: demand meets requests and limits, minute by minute, and a policy may change them.
 
-Within one minute, in this order: what is requested is held against the demand; a container that
-waits to be started again waits; one that needs more memory than its limit is killed; of all others
-a reading is taken; then the policy chooses. The demand is the same for a whole step, so that
-containers which run undisturbed are taken through all its minutes at once, and the policy chooses
-for them at its end. All others go minute by minute.
+Within one minute, in this order:
 
-Workloads do not know of each other, so each has a clock of its own: in one move some go on by a
-minute and others by a step. Within a day all meet again, so that nobody's past is far away.
+1. The replay compares requests with the demand.
+2. A container that waits for its restart goes on waiting.
+3. A container that needs more memory than its limit is killed.
+4. Of all others a reading is taken.
+5. The policy chooses.
+
+The demand is the same for a whole step. Containers which run undisturbed therefore take all its
+minutes at once, and the policy chooses for them at its end. All others go minute by minute.
+
+Workloads are independent, so each has a clock of its own: in one move some advance by a minute
+and others by a step. At the end of each day all clocks meet, so that none falls far behind.
 """
 
 from collections.abc import Callable
@@ -25,10 +30,10 @@ from trimtab.core.histogram.memory_peaks import Booleans
 
 _ROOM: Final = 1.5
 _SMALL: Final = np.array([[25.0], [170.0 * 1024 * 1024]])
-"""Below this nobody minds how much of it is spare."""
+"""Below this, spare amounts do not matter."""
 _USUAL: Final = np.zeros((2, 1))
 _USUAL[CPU], _USUAL[MEMORY] = 0.95, 0.99
-"""The percentile that is to be covered, by resource."""
+"""The percentile that requests have to cover, by resource."""
 
 
 class Suitability:
@@ -39,16 +44,16 @@ class Suitability:
         self._day = demand.steps_per_day
         shape = (2, len(demand))
         self._sized = np.full(shape, np.nan)
-        """The requests that the counts are for."""
+        """Requests for which the counts hold."""
         self._within = np.zeros(shape, np.int64)
-        """How many values of the coming day the requests cover."""
+        """Number of values of the coming day that the requests cover."""
         self._far_within = np.zeros(shape, np.int64)
-        """How many they cover with more room than anybody needs."""
+        """Number of values that they cover with too much room."""
 
     def suits(self, workloads: Ints, steps: Ints, requests: Floats) -> Booleans:
-        """Which of some workloads have requests that suit the day after a step of each one.
+        """True for workloads whose requests suit the day after a step of each one.
 
-        Whoever is still of interest must be asked for at the end of each step but the last one.
+        The caller must ask for each workload of interest at the end of every step but the last one.
         """
         self._slide(workloads, steps)
         changed = (self._sized[:, workloads] != requests).any(axis=0)
@@ -61,7 +66,7 @@ class Suitability:
         return np.asarray((covers & (is_lean | is_small)).all(axis=0))
 
     def _slide(self, workloads: Ints, steps: Ints) -> None:
-        """Let the value of each step leave the counts, and the one a day later enter them."""
+        """Move the day on: the value of each step leaves the counts, the one a day later enters."""
         self._shift(workloads, steps, -1)
         is_there = steps + self._day < self._demand.lengths[workloads]
         self._shift(workloads[is_there], steps[is_there] + self._day, 1)
@@ -73,7 +78,7 @@ class Suitability:
         self._far_within[:, workloads] += change * far_within
 
     def _count(self, workloads: Ints, steps: Ints, requests: Floats) -> None:
-        """Count anew for workloads whose requests are others."""
+        """Count from scratch for workloads whose requests have changed."""
         self._sized[:, workloads] = requests
         for workload, step in zip(workloads.tolist(), steps.tolist(), strict=True):
             coming = self._demand.values(workload)[step + 1 : step + 1 + self._day]
@@ -83,7 +88,7 @@ class Suitability:
 
 
 def _compare(values: Floats, sized: Floats) -> tuple[Booleans, Booleans]:
-    """Which values requests cover, and which with too much room."""
+    """Return which values the requests cover, and which ones with too much room."""
     return np.asarray(values <= sized), np.asarray(values * _ROOM < sized)
 
 
@@ -100,14 +105,14 @@ class Replay:
     policy: Policy
     tally: FleetSums
     course: UsageTimeline | None = None
-    """Where it is noted how it went, if anybody wants to see that."""
+    """Receives requests, bounds and kills over time; None if they are not needed."""
     is_fine: bool = False
-    """Whether everybody goes minute by minute."""
+    """True if all workloads go minute by minute."""
     after_day: Callable[[], None] = lambda: None
-    """Is called whenever another day is over."""
+    """Called at the end of each day."""
 
     def run(self) -> FleetSums:
-        """What became of it."""
+        """Replay all days and return the sums."""
         clock = np.zeros(len(self.demand), np.int64)
         suitability = Suitability(self.demand)
         ends = self.demand.lengths * self.demand.step_minutes
@@ -121,7 +126,7 @@ class Replay:
         return self.tally
 
     def _move(self, rows: Ints, clock: Ints) -> Ints:
-        """Let minutes pass for some workloads: tells how many for each."""
+        """Let minutes pass for some workloads; return how many for each."""
         steps, begun = np.divmod(clock, self.demand.step_minutes)
         amounts = self.demand.amounts[steps, :, rows].T
         calm = (begun == 0) & ~self._disturbed(rows, amounts)
@@ -139,7 +144,7 @@ class Replay:
         return minutes
 
     def _disturbed(self, rows: Ints, amounts: Floats) -> Booleans:
-        """Whom a whole step would be too coarse for."""
+        """True for workloads for which a whole step is too coarse."""
         fleet = self.fleet
         is_new = fleet.age[rows] < self.demand.step_minutes
         was_killed = (fleet.killed_after[rows] >= 0) & (fleet.since_kill[rows] < LONG_RUN)
@@ -175,7 +180,7 @@ class Replay:
         self.tally.count_changes(choice.workloads, in_place=choice.in_place)
 
     def _end_steps(self, rows: Ints, steps: Ints, suitability: Suitability) -> None:
-        """Look at workloads after a step of each one, of which so many have passed."""
+        """Record the state of workloads at the end of a step; `steps` have passed for each one."""
         if self.course is not None:
             self.course.note(rows, steps - 1, self.fleet, self.policy.bounds(rows))
         goes_on = np.isinf(self.tally.good_after[rows]) & (steps < self.demand.lengths[rows])

@@ -1,7 +1,7 @@
 """Runs: contenders in scenarios over all workloads, on as many cores as there are.
 
-Workloads do not know of each other, so they can be replayed in any company: the results are the
-same to the bit, however the work is divided.
+Workloads are independent, so they can be replayed in any grouping: the results are the same to
+the bit, however the work is divided.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,16 +29,16 @@ ResultT = TypeVar("ResultT")
 _ResultT_co = TypeVar("_ResultT_co", covariant=True)
 
 Progress: TypeAlias = Callable[[float], None]
-"""Is told what share of the work is done."""
+"""Receives the share of the work that is done."""
 _LOOK_SECONDS: Final = 0.5
-"""How often it is asked how far processes are."""
+"""Seconds between two looks at the progress of processes."""
 
 
 class Work(Protocol[_ResultT_co]):
-    """What a part of the work is, for any process."""
+    """A part of the work, which any process can do."""
 
     def __call__(self, *, after_day: Callable[[], None]) -> _ResultT_co:
-        """What became of it; every day that it gets on is told."""
+        """Do the work and return its result; call `after_day` at the end of each day."""
         ...
 
 
@@ -52,29 +52,29 @@ class WorkShare(Generic[ResultT]):
 
 @dataclass(frozen=True, slots=True)
 class WorkerPool:
-    """Who does the work."""
+    """Processes that do the work."""
 
     jobs: int
-    """How many parts are done at once."""
+    """Number of parts that are done at once."""
     pool: Executor | None = None
-    """Processes somewhere else; those of this machine if there are none."""
+    """Processes somewhere else; without one, those of this machine are used."""
 
 
 class _Days:
-    """The days that are over; processes may count them together."""
+    """Number of days that are over; processes may share the count."""
 
     def __init__(self, shared: "Synchronized[int] | None" = None) -> None:
         self.shared = shared
 
     def note(self) -> None:
-        """One more is over."""
+        """Count one more day."""
         if self.shared is not None:
             with self.shared.get_lock():
                 self.shared.value += 1
 
 
 def finish(parts: Sequence[WorkShare[ResultT]], crew: WorkerPool, tell: Progress) -> list[ResultT]:
-    """What became of each part."""
+    """Do all parts and return their results."""
     total = max(sum(part.days for part in parts), 1)
     if crew.jobs == 1 and crew.pool is None:
         return _finish_here(parts, lambda done: tell(done / total))
@@ -111,7 +111,7 @@ def _finish_elsewhere(
 
 
 _HERE: Final = _Days()
-"""What this process counts for whoever sent the work."""
+"""Count of this process, for the process that sent the work."""
 
 
 def _adopt(shared: "Synchronized[int]") -> None:
@@ -132,11 +132,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """What became of some workloads in one run."""
+    """Result of one run for some workloads."""
 
     tally: FleetSums
     course: UsageTimeline
-    """Empty unless somebody wants to see it."""
+    """Empty unless the course was asked for."""
 
 
 def run_all(
@@ -147,7 +147,7 @@ def run_all(
     tell: Progress,
     keeps_course: bool = False,
 ) -> list[RunOutcome]:
-    """What became of each run."""
+    """Play all runs and return their outcomes."""
     # Most of what a move costs does not depend on how many make it: no more shards than needed.
     shards = list(_shards(demand, -(-crew.jobs // max(len(runs), 1))))
     stretch = course.stretch(demand) if keeps_course else 0
@@ -164,7 +164,7 @@ def run_all(
 def play(
     run: Run, demand: Demand, stretch: int = 0, *, after_day: Callable[[], None] = lambda: None
 ) -> RunOutcome:
-    """What became of some workloads in one run, drawn in stretches of so many steps if any."""
+    """Play one run over some workloads; `stretch` steps are drawn as one, none if zero."""
     requests = starting_requests(run.contender, demand, run.scenario)
     fleet = Fleet(requests, limits_of(requests, demand, run.scenario))
     policy = make_policy(run.contender, demand)
@@ -184,7 +184,7 @@ def _join(outcomes: Sequence[RunOutcome]) -> RunOutcome:
 
 
 def _shards(demand: Demand, count: int) -> Iterator[Demand]:
-    """The workloads dealt out to so many, long and short ones alike."""
+    """Divide the workloads into `count` groups, in their order."""
     count = min(count, len(demand)) or 1
     size = -(-len(demand) // count)
     for begin in range(0, len(demand), size):

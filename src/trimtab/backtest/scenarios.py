@@ -15,7 +15,7 @@ _USUAL: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """How generous the first requests are, and how limits follow requests."""
+    """Size of the first requests, and rule for limits."""
 
     name: str
     start: float
@@ -23,9 +23,9 @@ class Scenario:
     memory_limit: float
     """The memory limit as a multiple of the request."""
     has_cpu_limit: bool = False
-    """Whether the CPU limit is the request; there is none otherwise."""
+    """True if the CPU limit equals the request; there is none otherwise."""
     is_real: bool = False
-    """Whether requests and limits of today are taken instead, wherever they are known."""
+    """True if current requests and limits are taken instead, wherever they are known."""
 
 
 SCENARIOS: Final = {
@@ -42,7 +42,7 @@ SCENARIOS: Final = {
 
 
 def first_requests(demand: Demand, scenario: Scenario) -> Floats:
-    """What each workload requests at first, by resource and workload."""
+    """Return the first requests of each workload, by resource and workload."""
     usual = [
         percentile(demand.values(each)[: demand.steps_per_day], _USUAL)
         for each in range(len(demand))
@@ -50,18 +50,18 @@ def first_requests(demand: Demand, scenario: Scenario) -> Floats:
     wanted = np.maximum(np.trunc(scenario.start * np.array(usual)), _LEAST).T
     if not scenario.is_real:
         return np.asarray(wanted)
-    # Who requests nothing is given as good as nothing.
+    # A request of zero becomes the least one, which is close to nothing.
     real = np.where(demand.sizes[REQUEST] == 0, _LEAST[:, np.newaxis], demand.sizes[REQUEST])
     return np.asarray(np.where(np.isnan(real), wanted, real))
 
 
 def limits_of(requests: Floats, demand: Demand, scenario: Scenario) -> Floats:
-    """The limits that go with requests in a scenario."""
+    """Return the limits that go with requests in a scenario."""
     made_up = _made_up_limits(requests, scenario)
     if not scenario.is_real:
         return made_up
     of_today, limits = demand.sizes
-    # Limits are in proportion to requests, as admission has it; nobody is held who is not today.
+    # Limits stay in proportion to requests, as in admission; no limit today means none later.
     ratios = np.divide(limits, of_today, out=np.full_like(limits, NO_LIMIT), where=limits > 0)
     return np.where(np.isnan(limits), made_up, np.round(requests * ratios))
 

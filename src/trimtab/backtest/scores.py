@@ -1,4 +1,4 @@
-"""Scores: what a tally comes to, for one workload or for many, and how sure that is."""
+"""Scores: a replay's sums as rates and shares, for one workload or many, with confidence."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +19,7 @@ _TAILS: Final = (0.025, 0.975)
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a policy cost and whom it hurt; rates are for one workload."""
+    """Cost and harm of a policy; rates are for one workload."""
 
     cpu_slack: float
     """The share of the requested CPU that was not needed."""
@@ -33,9 +33,9 @@ class Scores:
     memory_slack_gib_hours: float
     """By workload and day."""
     oom_episodes: float
-    """A month."""
+    """Per month."""
     oom_kills: float
-    """A month."""
+    """Per month."""
     workloads_killed: float
     """The share of workloads that had any OOM kill."""
     restarts: float
@@ -48,14 +48,14 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a score lies with a confidence of 95 %, had other workloads of this kind been drawn."""
+    """95 % confidence interval of a score, as if other workloads of this kind had been drawn."""
 
     lowest: float
     highest: float
 
 
 def score(tally: FleetSums, workloads: Ints | None = None) -> Scores:
-    """The scores of some workloads together, or of all; one may be counted several times."""
+    """Return the scores of some workloads together, or of all; one may be counted several times."""
     some = np.arange(tally.workloads) if workloads is None else workloads
     minutes = float(tally.minutes[some].sum())
     requested, slack = tally.requested[:, some].sum(axis=1), tally.slack[:, some].sum(axis=1)
@@ -77,7 +77,7 @@ def score(tally: FleetSums, workloads: Ints | None = None) -> Scores:
 
 
 def bootstrap(tally: FleetSums, seed: int) -> dict[str, Interval]:
-    """By score the interval that it lies in, from drawing workloads again and again."""
+    """Return the confidence interval of each score, by bootstrap over workloads."""
     dice = np.random.default_rng(seed)
     draws = dice.integers(tally.workloads, size=(_DRAWS, tally.workloads))
     drawn = [score(tally, workloads) for workloads in draws]

@@ -1,7 +1,7 @@
-"""The sweep: settings of the recommender against each other, what each costs and what it risks.
+"""The sweep: the cost and the risk of different settings of the recommender.
 
-More spare memory means fewer OOM kills. Which setting wastes least among those that kill seldom
-enough is different for every cluster, and can be found in its own past.
+More spare memory means fewer OOM kills. The cheapest setting that kills rarely enough differs
+between clusters, and can be found in a cluster's own past.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,19 +17,19 @@ from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.recommendation import ResourceSettings
 
 GIB_PER_CORE: Final = 8.0
-"""So much memory costs as much as one core, as the price lists of clouds have it."""
+"""Memory that costs as much as one core, according to the price lists of clouds."""
 _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is varied about the recommender."""
+    """Recommender settings that the sweep varies."""
 
     percentile: float
-    """Of both resources' targets; upper bounds are no lower."""
+    """Target percentile of both resources; the upper bound's percentile is at least as high."""
     margin: float
     half_life: timedelta
-    """Of both resources' histories."""
+    """Half-life of both resources' histories."""
 
     def __str__(self) -> str:
         hours = self.half_life / _HOUR
@@ -51,7 +51,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a setting came to."""
+    """Scores of a setting."""
 
     setting: Setting
     scores: Scores
@@ -63,13 +63,13 @@ class Point:
 
     @property
     def cost(self) -> float:
-        """What is requested and not needed, of one workload in a day, all in core-hours."""
+        """Slack of one workload in a day, with memory converted, all in core-hours."""
         scores = self.scores
         return scores.cpu_slack_core_hours + scores.memory_slack_gib_hours / GIB_PER_CORE
 
 
 def governed(setting: Setting, autoscaler: Autoscaler) -> AutoscalerContender:
-    """An autoscaler under a recommender with this setting."""
+    """Return an autoscaler under a recommender with this setting."""
     plain = AutoscalerSettings()
     usage = replace(
         plain.usage, cpu_half_life=setting.half_life, memory_half_life=setting.half_life
@@ -85,7 +85,7 @@ def governed(setting: Setting, autoscaler: Autoscaler) -> AutoscalerContender:
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:
-    """The points than which none is both cheaper and safer, the safest first."""
+    """Return the points for which no other is both cheaper and safer, the safest first."""
     best: list[Point] = []
     for point in sorted(points, key=lambda each: (each.risk, each.cost)):
         if not best or point.cost < best[-1].cost:
@@ -94,7 +94,7 @@ def frontier(points: Sequence[Point]) -> list[Point]:
 
 
 def cheapest(points: Sequence[Point], most_risk: float) -> Point | None:
-    """The cheapest setting whose risk is no higher; None if all are riskier."""
+    """Return the cheapest point within the risk; None if all are riskier."""
     safe = [point for point in points if point.risk <= most_risk]
     return min(safe, key=lambda each: (each.cost, each.risk), default=None)
 

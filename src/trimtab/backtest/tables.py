@@ -11,20 +11,20 @@ from trimtab.backtest.scores import Interval, Scores
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one policy came to in one scenario, for one workload or for all."""
+    """Scores of one policy in one scenario, for one workload or for all."""
 
     scenario: str
     policy: str
     scores: Scores
     intervals: dict[str, Interval]
-    """By score, where there are enough workloads to tell."""
+    """By score; empty if there are too few workloads."""
     workload: str = ""
     """Empty for all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How a score is shown to people."""
+    """Presentation of a score."""
 
     title: str
     scale: float = 1.0
@@ -49,25 +49,25 @@ COLUMNS: Final = {
 
 
 def header() -> list[str]:
-    """What stands above the cells."""
+    """Return the titles of the columns."""
     return ["scenario", "policy", *(column.title for column in COLUMNS.values())]
 
 
 def cells(row: Row) -> list[str]:
-    """One row for people."""
+    """Return the cells of one row, as people read them."""
     names = [row.scenario, f"{row.policy} {row.workload}".rstrip()]
     return [*names, *(_cell(row.scores, name) for name in COLUMNS)]
 
 
 def to_markdown(rows: Sequence[Row]) -> str:
-    """A table of Markdown."""
+    """Return a Markdown table."""
     titles = header()
     lines = [titles, ["---", "---", *("---:" for _ in titles[2:])], *map(cells, rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def plain_rows(rows: Sequence[Row]) -> Iterator[list[object]]:
-    """The names of all scores, then whole numbers and fractions for each row."""
+    """Yield the names of all columns, then the values of each row."""
     names = [field.name for field in fields(Scores)]
     yield ["scenario", "policy", "workload", *names]
     for row in rows:
@@ -76,12 +76,12 @@ def plain_rows(rows: Sequence[Row]) -> Iterator[list[object]]:
 
 
 def to_json(rows: Sequence[Row]) -> str:
-    """The same with the intervals of confidence."""
+    """Return the rows as JSON, with their confidence intervals."""
     return json.dumps([dict(pairs(row)) for row in rows], indent=2) + "\n"
 
 
 def pairs(row: Row) -> Iterator[tuple[str, object]]:
-    """What JSON says of one row."""
+    """Yield the fields of one row for JSON."""
     yield from (("scenario", row.scenario), ("policy", row.policy))
     yield "workload", row.workload or None
     for field in fields(Scores):
@@ -102,5 +102,5 @@ def _cell(scores: Scores, name: str) -> str:
 
 
 def _plain(value: float) -> float | None:
-    # JSON knows no infinity; what never came is nothing.
+    # JSON has no infinity; None stands for a time that never came.
     return value if math.isfinite(value) else None

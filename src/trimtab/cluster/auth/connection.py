@@ -1,4 +1,4 @@
-"""Which way in to take: the file that was named, the pod that we are, or the files of a person."""
+"""Find the API server: by a named file, as a pod of its cluster, or by a person's files."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -13,7 +13,7 @@ _VARIABLE: Final = "KUBECONFIG"
 
 
 class _Kubeconfigs(Protocol):
-    """What is needed of `trimtab.cluster.auth.kubeconfig`."""
+    """Interface of `trimtab.cluster.auth.kubeconfig`, which is imported late."""
 
     def load_kubeconfig(
         self,
@@ -35,13 +35,13 @@ def find_connection(
     allow_insecure: bool = False,
     account: Path = service_account.DIRECTORY,
 ) -> Connection:
-    """The connection by the kubeconfig that is named; without one, by what the surroundings say.
+    """Return the connection that the named kubeconfig describes; without one, look around.
 
     In a pod that is its service account; else the files of `$KUBECONFIG`, else `~/.kube/config`.
     """
     if not named and not context and service_account.is_in_cluster(environment, account):
         return service_account.load_service_account(environment, clock, account)
-    # A pod has no use for it, nor for the YAML that comes with it.
+    # A pod needs neither this module nor the YAML parser that comes with it.
     kubeconfigs = cast("_Kubeconfigs", import_module("trimtab.cluster.auth.kubeconfig"))
     return kubeconfigs.load_kubeconfig(
         [Path(named)] if named else usual_files(environment),
@@ -53,6 +53,6 @@ def find_connection(
 
 
 def usual_files(environment: Mapping[str, str]) -> Sequence[Path]:
-    """The kubeconfigs of whoever has this environment: `$KUBECONFIG`, else `~/.kube/config`."""
+    """List the kubeconfigs of this environment: `$KUBECONFIG`, else `~/.kube/config`."""
     listed = [Path(part) for part in environment.get(_VARIABLE, "").split(":") if part]
     return listed or [Path(environment.get("HOME", "/")) / ".kube" / "config"]

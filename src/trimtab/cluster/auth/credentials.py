@@ -1,7 +1,7 @@
-"""Who we are to the API server: what each request carries, and how that stays valid.
+"""Credentials for the API server: what each request carries, and how that stays valid.
 
-An identity is asked for before every request, so that tokens and certificates may change while
-other connections stay open. Where they come from: `kubeconfig.py`, `service_account.py`.
+The client asks for an identity before every request, so that tokens and certificates may change
+while other connections stay open. `kubeconfig.py` and `service_account.py` load credentials.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
 
 _REREAD_AFTER: Final = timedelta(minutes=1)
-"""As often as the original; the kubelet replaces a token long before the old one ends."""
+"""As often as the original; the kubelet replaces a token long before the old one expires."""
 
 _MAX_CHARACTERS: Final = 16_000_000
 """Maximum size of a kubeconfig, a token or a certificate."""
@@ -25,7 +25,7 @@ _MAX_CHARACTERS: Final = 16_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """What shows the server who we are, and us who the server is."""
+    """TLS context and headers that authenticate the client and the server to each other."""
 
     trust: ssl.SSLContext | None = None
     """Holds our certificate too, if we have one; None for plain HTTP."""
@@ -36,15 +36,15 @@ class Credentials(Protocol):
     """The identity of this moment, and a way to a fresh one."""
 
     async def present(self) -> Identity:
-        """The identity to use now."""
+        """Return the identity to use now."""
 
     async def refresh(self, refused: Identity) -> None:
-        """See to it that the next identity is fresh, given one that the server has refused."""
+        """Make the next identity a fresh one, given one that the server has refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where the API server is, and as whom we talk to it."""
+    """Address of the API server, and credentials for it."""
 
     server: str
     credentials: Credentials
@@ -61,22 +61,22 @@ class FixedCredentials:
     identity: Identity
 
     async def present(self) -> Identity:
-        """The one identity."""
+        """Return the one identity."""
         return self.identity
 
     async def refresh(self, refused: Identity) -> None:
-        """Nothing: there is no other identity to be had."""
+        """Do nothing: there is no other identity."""
 
 
 class ClientCertificateFiles:
-    """A certificate in files that somebody else renews; they are read again when it is refused."""
+    """A certificate in files that another program renews; read again when the server refuses it."""
 
     def __init__(self, read: Callable[[], Identity]) -> None:
         self._read = read
         self._identity = read()
 
     async def present(self) -> Identity:
-        """The identity as it was last read."""
+        """Return the identity as it was last read."""
         return self._identity
 
     async def refresh(self, refused: Identity) -> None:
@@ -91,10 +91,10 @@ class ClientCertificateFiles:
 
 
 class TokenFile:
-    """A token in a file that somebody else keeps fresh."""
+    """A token in a file that another program keeps fresh."""
 
     def __init__(self, path: Path, before: Identity, clock: Clock) -> None:
-        """Credentials that add the file's token to the identity that is known `before` it."""
+        """Add the file's token to the identity that is known `before` it."""
         self._path = path
         self._before = before
         self._clock = clock
@@ -102,7 +102,7 @@ class TokenFile:
         self._identity = self._read()
 
     async def present(self) -> Identity:
-        """The identity with the token as the file had it not long ago."""
+        """Return the identity with the token that the file held at most a minute ago."""
         if self._clock.now() - self._read_at >= _REREAD_AFTER:
             self._reread()
         return self._identity
@@ -116,7 +116,7 @@ class TokenFile:
         try:
             self._identity = self._read()
         except CredentialsError:
-            # The old token may still be good; if it is not, the server will tell.
+            # The old token may still be valid; if it is not, the server refuses it.
             return
 
     def _read(self) -> Identity:
@@ -145,7 +145,7 @@ class FollowedFiles:
         self._current = load()
 
     async def present(self) -> Identity:
-        """Return the identity by the files as they were not long ago."""
+        """Return the identity that the files gave at most a minute ago."""
         if self._clock.now() - self._looked_at >= _REREAD_AFTER:
             self._look()
         return await self._current.present()
@@ -179,7 +179,7 @@ class FollowedFiles:
 
 
 def with_token(identity: Identity, token: str, *, source: str = "", field: str = "") -> Identity:
-    """The identity with a bearer token, which was found in a field of the source."""
+    """Return the identity with a bearer token, which was found in a field of the source."""
     if not token.isascii() or not token.isprintable():
         raise CredentialsError(source, field, "a token may only hold printable ASCII characters")
     header = ("Authorization", f"Bearer {token}")
@@ -187,7 +187,7 @@ def with_token(identity: Identity, token: str, *, source: str = "", field: str =
 
 
 def read_text(path: Path) -> str:
-    """The text of a small file that credentials need."""
+    """Return the text of a small file that credentials need."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(_MAX_CHARACTERS + 1)
@@ -203,7 +203,7 @@ def read_text(path: Path) -> str:
 
 
 def trust_authority(authority: str, source: str, field: str) -> ssl.SSLContext:
-    """A context that trusts the authority's certificates (PEM); the system's if there are none."""
+    """Return a context that trusts the authority's certificates (PEM), or the system's if empty."""
     try:
         return ssl.create_default_context(cadata=authority or None)
     except (ssl.SSLError, ValueError) as error:
@@ -213,7 +213,7 @@ def trust_authority(authority: str, source: str, field: str) -> ssl.SSLContext:
 
 
 def trust_anyone() -> ssl.SSLContext:
-    """A context that checks nothing, for those who asked for it."""
+    """Return a context that checks nothing, for users who asked for it."""
     # The usual one would read all authorities of the system first.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -225,7 +225,7 @@ def show_certificate(
     context: ssl.SSLContext, certificate: str, key: str, *, source: str, field: str
 ) -> None:
     """Let the context show a certificate with its key, both PEM."""
-    # The standard library reads them from files only; these are gone before anyone could look.
+    # The standard library reads them from files only; these are removed at once.
     with tempfile.TemporaryDirectory(prefix="trimtab-") as directory:
         paths = (Path(directory, "tls.crt"), Path(directory, "tls.key"))
         for path, text in zip(paths, (certificate, key), strict=True):

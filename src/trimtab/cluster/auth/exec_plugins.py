@@ -1,7 +1,7 @@
 """Exec plugins: programs named by a kubeconfig that print a token or a certificate.
 
-Versions v1 and v1beta1 of the protocol. An answer is kept until it expires or is refused; of many
-requests that want a new one, one runs the program and the others wait for it.
+Versions v1 and v1beta1 of the protocol. An answer is kept until it expires or is refused. Of
+several requests that need a new one, one runs the program and the others wait for it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from trimtab.cluster.ports import Clock
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _SHOWN: Final = 500
 _MARGIN: Final = timedelta(seconds=5)
-"""So long before its end an answer counts as expired: a request is on its way for a while."""
+"""Time before its expiry at which an answer counts as expired, since a request takes a while."""
 
 
 class _Answer(Wire, frozen=True, kw_only=True):
@@ -43,18 +43,18 @@ _DECODER: Final = msgspec.json.Decoder(_Credential)
 
 @dataclass(frozen=True, slots=True)
 class PluginCall:
-    """How a plugin is called."""
+    """Command and environment of a plugin."""
 
     api_version: str
     command: tuple[str, ...]
     """The program and its arguments."""
     environment: Mapping[str, str]
-    """All of it, ours included."""
+    """The whole environment, ours included."""
     cluster: Mapping[str, object] | None = None
-    """What the plugin is told about the cluster, if it wants to know."""
+    """Facts about the cluster for the plugin, if it wants them."""
     install_hint: str = ""
     patience: timedelta = timedelta(minutes=1)
-    """How long it may take."""
+    """Maximum time that the program may take."""
 
 
 class ExecPlugin:
@@ -63,7 +63,7 @@ class ExecPlugin:
     def __init__(
         self, call: PluginCall, new_identity: Callable[[], Identity], clock: Clock
     ) -> None:
-        """Credentials that add what the plugin prints to an identity.
+        """Add what the plugin prints to an identity.
 
         A certificate that it prints gets a TLS context of its own: connections are shared among
         requests of one context, so none outlives its certificate.
@@ -77,7 +77,7 @@ class ExecPlugin:
         self._turn = asyncio.Lock()
 
     async def present(self) -> Identity:
-        """The identity that the plugin gave us, or gives us now."""
+        """Return the identity that the plugin gave before, or run it now."""
         async with self._turn:
             if self._identity is None or self._has_expired():
                 self._identity = await self._ask()

@@ -1,6 +1,6 @@
-"""From a context of kubeconfig files to a connection.
+"""Make a connection from a context of kubeconfig files.
 
-What is broken is told with the file and the field; what would be unsafe is refused.
+Errors name the file and the field of what is broken. Unsafe settings are refused.
 """
 
 import base64
@@ -48,11 +48,11 @@ def load_kubeconfig(
     context: str = "",
     allow_insecure: bool = False,
 ) -> Connection:
-    """The connection that a context means; the files' current one unless it is named.
+    """Return the connection of a context; the files' current one unless it is named.
 
     Plugins run in the environment. A server whose certificate is not to be checked is refused
-    unless the caller allows it too. Changed files are read again, for the context of the first
-    time and its server only: who turns to another cluster must not take components along.
+    unless the caller allows it too. Changed files are read again, but only for the same context
+    and server: a user who switches to another cluster must not take components along.
     """
     files = kubeconfig_files.read_files(paths)
     name = context or files.current_context
@@ -101,7 +101,7 @@ def _find(
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a connection is put together from."""
+    """Entries and settings from which a connection is made."""
 
     cluster: Placed[ClusterEntry]
     user: Placed[User]
@@ -110,7 +110,7 @@ class _Parts:
     allow_insecure: bool
 
     def connection(self, namespace: str, credentials: Credentials) -> Connection:
-        """The connection, with the context's namespace."""
+        """Return the connection, with the context's namespace."""
         cluster = self.cluster.entry
         proxy = cluster.proxy_url or ""
         return Connection(
@@ -133,7 +133,7 @@ class _Parts:
         return [self.cluster.resolve(path)] if path else []
 
     def credentials(self) -> Credentials:
-        """The credentials that the user's entry describes."""
+        """Return the credentials that the user's entry describes."""
         user = self.user.entry
         if user.exec is not None and not user.token and not user.token_file:
             call = _plugin_call(self.user, user.exec, self.cluster, self.environment)
@@ -186,7 +186,7 @@ class _Parts:
 
 
 def _address(cluster: Placed[ClusterEntry], field: str, text: str) -> str:
-    """The address without a slash at its end."""
+    """Check the address and return it without a slash at its end."""
     try:
         address.parse_address(text)
     except ValueError as error:
@@ -195,7 +195,7 @@ def _address(cluster: Placed[ClusterEntry], field: str, text: str) -> str:
 
 
 def _pem(place: Placed[_EntryT], name: str, data: str | None, path: str | None) -> str:
-    """The text of the field that ends in -data, which wins, or else of the file."""
+    """Return the text of the field that ends in -data, which wins, or else of the file."""
     if data:
         try:
             return base64.b64decode(data, validate=True).decode()
@@ -235,7 +235,7 @@ def _plugin_call(
         raise user.error("exec.apiVersion", f"expected {known}, got {plugin.api_version!r}")
     if plugin.interactive_mode == "Always":
         raise user.error("exec.interactiveMode", "there is nobody whom the plugin could ask")
-    # A bare name is looked for on PATH, anything longer from the folder of the file.
+    # A bare name is looked up on PATH, a path is relative to the folder of the file.
     command = str(user.resolve(plugin.command)) if "/" in plugin.command else plugin.command
     own = {variable.name: variable.value for variable in plugin.env or ()}
     return PluginCall(

@@ -1,7 +1,7 @@
-"""What stands in kubeconfig files, several of them read as one; the first that says it is right.
+"""Contents of kubeconfig files, of which several are merged; the first value found wins.
 
-Every entry knows its place, so that what is broken in it can be told by file and field, and paths
-in it are understood from the file's own folder.
+Every entry knows its place, so that errors can name file and field. Paths in an entry are
+relative to the folder of its file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _WORDS: Final = {
     "object": "a map",
     "str": "text",
 }
-"""Names of types that decoders use, and what people say."""
+"""Names of types in the decoder's messages, and the words shown to users."""
 
 
 class _Kebab(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", gc=False):
@@ -36,7 +36,7 @@ class _Kebab(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", gc=False
 
 
 class ClusterEntry(_Kebab, frozen=True, kw_only=True):
-    """Where an API server is and whom to trust there."""
+    """Address of an API server, and the authority to trust there."""
 
     server: str | None = None
     certificate_authority: str | None = None
@@ -66,7 +66,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 class User(_Kebab, frozen=True, kw_only=True):
-    """Who we are, in one of many ways."""
+    """Credentials of a user, in one of several forms."""
 
     token: str | None = None
     token_file: str | None = msgspec.field(default=None, name="tokenFile")
@@ -115,24 +115,24 @@ class _File(_Kebab, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Placed(Generic[_EntryT]):
-    """An entry, and where it stands."""
+    """An entry, with its file and field."""
 
     entry: _EntryT
     file: Path
     field: str
 
     def error(self, field: str, problem: str) -> CredentialsError:
-        """The error about a field of the entry."""
+        """Return an error about a field of the entry."""
         return CredentialsError(str(self.file), f"{self.field}.{field}", problem)
 
     def resolve(self, path: str) -> Path:
-        """The path as the file means it."""
+        """Resolve a path relative to the folder of the file."""
         return self.file.parent / Path(path)
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """All that one or more files say."""
+    """Merged contents of one or more files."""
 
     files: tuple[Path, ...]
     current_context: str = ""
@@ -142,9 +142,9 @@ class Kubeconfig:
 
 
 def read_files(paths: Sequence[Path]) -> Kubeconfig:
-    """What the files say together; of several, those that do not exist are passed over."""
+    """Read and merge the files; of several, those that do not exist are skipped."""
     existing = [path for path in paths if _may_exist(path)]
-    # Reading one that is not there tells the reason.
+    # If none exists, reading the first one raises an error with the reason.
     merged = Kubeconfig(tuple(existing or paths))
     for path in merged.files:
         merged = _merge(merged, path, _read_file(path))
@@ -179,7 +179,7 @@ def _read_file(path: Path) -> _File:
 
 
 def _tell(error: yaml.YAMLError) -> str:
-    """The problem and its place, without the names of parsers."""
+    """Return the problem and its place, without the names of parsers."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return "not readable"
     mark = error.problem_mark
@@ -187,7 +187,7 @@ def _tell(error: yaml.YAMLError) -> str:
 
 
 def _plain(problem: str) -> str:
-    """The words of the decoder, in those of YAML."""
+    """Replace the decoder's words by those of YAML."""
     text = problem.replace(" | null", "").replace("Expected", "expected")
     for word, ours in _WORDS.items():
         text = text.replace(f"`{word}`", ours)

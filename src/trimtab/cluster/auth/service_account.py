@@ -1,4 +1,4 @@
-"""The way in for a pod: the service account that the kubelet mounts into it."""
+"""Connection of a pod: the service account that the kubelet mounts into it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,14 +21,14 @@ _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 
 def is_in_cluster(environment: Mapping[str, str], directory: Path = DIRECTORY) -> bool:
-    """Whether we run in a pod that may talk to its API server."""
+    """True if this process runs in a pod with a service account token."""
     return bool(environment.get(_HOST)) and (directory / "token").is_file()
 
 
 def load_service_account(
     environment: Mapping[str, str], clock: Clock, directory: Path = DIRECTORY
 ) -> Connection:
-    """The connection of a pod to the API server of its own cluster."""
+    """Return the connection of a pod to the API server of its own cluster."""
     host, port = _variable(environment, _HOST), _variable(environment, _PORT)
     authority = directory / "ca.crt"
 

@@ -1,7 +1,7 @@
-"""The one client of the API server: bytes out, bytes in, and errors of our own tree.
+"""The HTTP client of the API server: bytes out, bytes in, and errors of our own tree.
 
-It knows HTTP, not Kubernetes: credentials that change, a budget of requests, timeouts, retries
-where they are safe. What the bytes mean is for `api/` to say.
+It handles HTTP, not Kubernetes: changing credentials, a budget of requests, timeouts, and
+retries where they are safe. `api/` decodes the bytes.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from trimtab.cluster.ports import NO_TRACES, Clock, Span, Tracer
 
 
 class LineError(ValueError):
-    """A line that does not end within its bound."""
+    """A line that exceeds its maximum length."""
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, max_bytes: int) -> AsyncIterator[bytes]:
-    """The lines without their ends; empty ones, and a last one that was cut off, are left out."""
+    """Yield the lines without their ends; skip empty ones and a last one that was cut off."""
     begun: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -72,19 +72,19 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How patient a client is."""
+    """Timeouts, size limits and retries of a client."""
 
     connect_timeout: timedelta = timedelta(seconds=10)
     request_timeout: timedelta = timedelta(seconds=30)
-    """For one attempt, from the first byte out to the last one in."""
+    """For one attempt, from the first byte sent to the last one received."""
     idle_timeout: timedelta = timedelta(minutes=3)
-    """How long a stream may be silent; the server sends bookmarks each minute."""
+    """Maximum silence of a stream; the server sends bookmarks each minute."""
     max_line_bytes: int = 8 * 1024 * 1024
-    """The longest line of a stream; an API server takes no object of more than 3 MiB."""
+    """Maximum length of a line of a stream; an API server takes no object of more than 3 MiB."""
     max_body_bytes: int = 128 * 1024 * 1024
-    """The longest answer: the usage of 150 000 pods, which comes in one piece."""
+    """Maximum size of an answer: the usage of 150 000 pods, which comes in one piece."""
     max_page_bytes: int = 16 * 1024 * 1024
-    """The longest page of a list: 500 pods of 32 KiB, where most have 10."""
+    """Maximum size of a page of a list: 500 pods of 32 KiB, where most have 10."""
     retries: RetrySettings = field(default_factory=RetrySettings)
 
 
@@ -97,9 +97,9 @@ class _Request:
     content_type: str = JSON
     is_urgent: bool = False
     headers: tuple[tuple[str, str], ...] = ()
-    """Sent beside those of the identity."""
+    """Sent along with those of the identity."""
     is_exempt: bool = False
-    """Whether it neither waits for the budget nor takes from it."""
+    """True if it neither waits for the budget nor takes from it."""
 
     @property
     def is_read(self) -> bool:
@@ -107,12 +107,12 @@ class _Request:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may reach the server twice: what we PUT names the version that it replaces."""
+        """True if it may reach the server twice: a PUT names the version that it replaces."""
         return self.method in {"GET", "PUT", "DELETE"}
 
     @property
     def is_page(self) -> bool:
-        """True for a list of which only so many objects are asked for."""
+        """True for a list that is asked for in pages."""
         return "limit" in self.parameters
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ class _Request:
 
 
 class Client:
-    """Talks to one API server; use it in `async with`, which closes its connections."""
+    """Client of one API server; use it in `async with`, which closes its connections."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Client:
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self.tracer = tracer
-        """Who watches our requests, and what they are made for."""
+        """Tracer of our requests, and of the work that they are part of."""
         self._connection = connection
         self._clock = clock
         self._random = random
@@ -165,27 +165,27 @@ class Client:
         headers: tuple[tuple[str, str], ...] = (),
         is_urgent: bool = False,
     ) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
         asked = parameters or {}
         return await self._call(_Request("GET", path, asked, headers=headers, is_urgent=is_urgent))
 
     async def fetch_date(self, path: str) -> str:
-        """When the server answers, whatever it answers, by its own word; empty if it is silent."""
+        """Return the `Date` header of an answer of any status; empty if there is none."""
         request = _Request("GET", path, {})
         return await self._present(lambda identity: self._read_date(request, identity))
 
     async def post(self, path: str, body: bytes, *, is_urgent: bool = False) -> bytes:
-        """The object as it was created from the body."""
+        """Create an object from the body and return it."""
         return await self._call(_Request("POST", path, {}, body, is_urgent=is_urgent))
 
     async def put(self, path: str, body: bytes, *, is_urgent: bool = False) -> bytes:
-        """The object as the body replaced it."""
+        """Replace an object by the body and return it."""
         return await self._call(_Request("PUT", path, {}, body, is_urgent=is_urgent))
 
     async def patch(
         self, path: str, body: bytes, content_type: str = JSON_PATCH, *, is_exempt: bool = False
     ) -> bytes:
-        """The object as the patch left it; one that is exempt is not held up by the budget."""
+        """Patch an object and return it; an exempt patch does not wait for the budget."""
         return await self._call(
             _Request("PATCH", path, {}, body, content_type, is_exempt=is_exempt)
         )
@@ -195,11 +195,11 @@ class Client:
         return await self._call(_Request("DELETE", path, {}, body))
 
     def hurry(self) -> None:
-        """Keep to no budget from now on; whoever asks for that bounds what is under way at once."""
+        """Lift the rate limit; the caller then bounds the number of requests in flight."""
         self._budget.lift()
 
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer that has begun, and goes on until the server ends it."""
+        """Open a stream of lines, which lasts until the server ends it."""
         request = _Request("GET", path, parameters)
         opened = await self._present(lambda identity: self._open(request, identity))
         return self._read_lines(request, opened)
@@ -217,7 +217,7 @@ class Client:
                 self._pool.give_back(connection)
 
     async def _call(self, request: _Request) -> bytes:
-        """The body of the answer, after as many attempts as are worth it."""
+        """Return the body of the answer, after as many attempts as are useful."""
         attempt = 1
         while True:
             try:
@@ -236,13 +236,13 @@ class Client:
             attempt += 1
 
     async def _present(self, send: Callable[[Identity], Awaitable[_T]]) -> _T:
-        """What comes of sending as somebody whom the server knows."""
+        """Send; if the identity or the certificate is refused, try once more with a fresh one."""
         credentials = self._connection.credentials
         identity = await credentials.present()
         try:
             return await send(identity)
         except UnauthorizedError:
-            # Nothing was done yet, so this is safe for writes too.
+            # The server has done nothing yet, so this is safe for writes too.
             await credentials.refresh(identity)
             fresh = await credentials.present()
             if fresh is identity:
@@ -259,7 +259,7 @@ class Client:
             return await send(fresh)
 
     async def _ask(self, request: _Request, identity: Identity) -> bytes:
-        """The body of an answer that is no refusal."""
+        """Send once and return the body of a successful answer."""
         if not request.is_exempt:
             await self._budget.spend(is_urgent=request.is_urgent)
         with self._watched(request) as span, _own_errors(request):
@@ -281,7 +281,7 @@ class Client:
         return head.headers.get("date", "")
 
     async def _open(self, request: _Request, identity: Identity) -> HttpConnection:
-        """A connection on which the body of an answer is still to come, as long as it may take."""
+        """Return a connection whose answer has begun; its body may take any time."""
         await self._budget.spend()
         with self._watched(request) as span, _own_errors(request):
             async with asyncio.timeout(self._settings.idle_timeout.total_seconds()):
@@ -292,7 +292,7 @@ class Client:
         return self.tracer.span(request.method, about)
 
     async def _send(self, request: _Request, identity: Identity, span: Span) -> HttpConnection:
-        """The connection on which an answer has begun that is no refusal; to be given back."""
+        """Return a connection with a successful answer; the caller gives it back."""
         connection, head = await self._exchange(request, identity)
         span.note("http.response.status_code", head.status)
         if head.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -304,7 +304,7 @@ class Client:
         raise errors.refusal(str(request), _read_refusal(head, body))
 
     async def _exchange(self, request: _Request, identity: Identity) -> tuple[HttpConnection, Head]:
-        """The connection on which an answer has begun, whatever it says."""
+        """Return a connection with an answer of any status."""
         message = self._format(request, identity)
         while True:
             with _own_errors(request, was_sent=False):
@@ -314,7 +314,7 @@ class Client:
                 return connection, await connection.read_head()
             except BaseException as error:
                 self._pool.give_back(connection)
-                # It was kept, and turns out to be dead, as others then may be.
+                # The server has closed this kept connection, and perhaps the other idle ones too.
                 is_stale = connection.was_used and isinstance(error, OSError)
                 if not (is_stale and request.is_repeatable):
                     raise
@@ -336,7 +336,7 @@ class Client:
 
 @contextmanager
 def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
-    """Turn what the network raises into errors of our own tree."""
+    """Turn errors of the network into errors of our own tree."""
     try:
         yield
     except TooLongError as error:
@@ -346,7 +346,7 @@ def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
 
 
 def _read_refusal(head: Head, body: bytes) -> Status:
-    """Why the server refused; a proxy between us may answer with something other than a Status."""
+    """Return the reason for a refusal; a proxy may answer with something other than a Status."""
     try:
         status = status_errors.decode_status(body)
     except DecodeError:
@@ -357,6 +357,6 @@ def _read_refusal(head: Head, body: bytes) -> Status:
 
 
 def _parse_seconds(text: str) -> timedelta | None:
-    """The delay that a header asks for; None for a date, which no API server sends."""
+    """Return the delay that a header asks for; None for a date, which no API server sends."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     return timedelta(seconds=int(text)) if is_number else None

@@ -1,7 +1,7 @@
 """Connections to one HTTP server, kept open for the next request, through a proxy if need be.
 
-What is asked and what an answer means is for the clients to say. A library would cost a component
-as much memory as all of its own code, and more time at its start and for each request.
+The clients write requests and interpret answers. A library would cost a component as much
+memory as all of its own code, and more time at its start and for each request.
 """
 
 import asyncio
@@ -16,26 +16,26 @@ from trimtab.cluster.address import Address, parse_address
 from trimtab.cluster.http.responses import Head, ResponseError, ResponseReader, TooLongError
 
 MAX_CONNECTIONS: Final = 256
-"""Every watch holds one as long as it lasts."""
+"""Every watch holds one connection as long as it lasts."""
 _IDLE_SECONDS: Final = 75.0
-"""An API server ends connections that were silent for 90 s; we are first, so as not to meet it."""
+"""API servers close connections that were idle for 90 s; we close first and avoid the race."""
 _KEEP_ALIVE_SECONDS: Final = 30
-"""As Go does it: a peer that is gone without a word is noticed, and no router forgets us."""
+"""The same as in Go: it detects a peer that is gone, and keeps NAT entries alive."""
 _MAX_UNREAD_BYTES: Final = 1024 * 1024
 _ANY_BYTES: Final = 1 << 62
 
 
 class ProxyError(ConnectionError):
-    """Nothing is known of the server, since the proxy on the way to it cannot be reached."""
+    """The proxy cannot be reached, so nothing is known of the server."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection, on which one request is under way at a time."""
+    """One connection, on which one request is in flight at a time."""
 
     def __init__(self) -> None:
         self.trust: ssl.SSLContext | None = None
         self.was_used = False
-        """Whether there was a request before this one."""
+        """True if there was a request before this one."""
         self.idle_since = 0.0
         self.transport: asyncio.Transport | None = None
         self._reader = ResponseReader()
@@ -48,21 +48,21 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it leads anywhere."""
+        """True if the transport is open."""
         return self.transport is not None and not self.transport.is_closing()
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether another request may follow."""
+        """True if another request may follow."""
         return self.is_open and self._problem is None and self._reader.keeps_alive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin on it."""
-        # That of uvloop is one only in what it does.
+        """Store the transport."""
+        # uvloop's transport has the same methods but not the same base class.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Let whoever waits have what has come, or all of it if that is what they wait for."""
+        """Take in bytes and wake the waiting reader; one that wants all is woken at the end."""
         try:
             pieces = self._reader.feed(data)
         except ResponseError as error:
@@ -82,7 +82,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let whoever waits know."""
+        """Note the end of the connection and wake the waiting reader."""
         self.transport = None
         if self._problem is None and exc is not None:
             self._problem = exc
@@ -94,7 +94,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def send(self, request: bytes, *, has_body: bool = True) -> None:
-        """Send a whole request, to which the answer is expected next."""
+        """Send a whole request, whose answer is expected next."""
         if self.transport is None or self._problem is not None:
             raise self._problem or ConnectionResetError("the connection has ended")
         self._reader = ResponseReader(has_body=has_body)
@@ -103,13 +103,13 @@ class HttpConnection(asyncio.Protocol):
         self.transport.write(request)
 
     async def read_head(self) -> Head:
-        """The head of the answer, as soon as it has come."""
+        """Return the head of the answer, as soon as it has come."""
         while self._reader.head is None:
             await self._wait()
         return self._reader.head
 
     async def read_all(self, most_bytes: int = _ANY_BYTES) -> bytes:
-        """The whole body; a TooLongError if it has more bytes than that."""
+        """Return the whole body; a TooLongError if it has more than `most_bytes`."""
         self._wants_all, self._most_bytes = True, most_bytes
         self._go_on()
         while not self._reader.is_done:
@@ -117,7 +117,7 @@ class HttpConnection(asyncio.Protocol):
         return self._take()
 
     async def read_pieces(self, patience: timedelta) -> AsyncIterator[bytes]:
-        """The body as it comes; a TimeoutError if nothing does for so long."""
+        """Yield the body as it comes; a TimeoutError if nothing comes within `patience`."""
         seconds = patience.total_seconds()
         while self._pieces or not self._reader.is_done:
             if not self._pieces:
@@ -127,7 +127,7 @@ class HttpConnection(asyncio.Protocol):
                 yield piece
 
     def abort(self) -> None:
-        """End it there and then: a polite end would wait for the server's last words."""
+        """Close at once: a graceful end would wait for the server."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -142,7 +142,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     async def _wait(self) -> None:
-        """Return after something has come; raise what keeps it from coming."""
+        """Wait until something has come; raise the problem that keeps it from coming."""
         if self._problem is not None:
             raise self._problem
         self._waiter = asyncio.get_running_loop().create_future()
@@ -157,12 +157,12 @@ class HttpConnection(asyncio.Protocol):
 
 
 class ConnectionPool:
-    """Connections to one server, each for one request at a time, and then for the next."""
+    """Connections to one server, each for one request at a time, and reused."""
 
     def __init__(
         self, server: str, *, proxy: str = "", server_name: str = "", patience: timedelta
     ) -> None:
-        """Lead to the server, which may show a certificate of another name."""
+        """Connect to the server, whose certificate may have another name."""
         self.server = parse_address(server)
         self._proxy = parse_address(proxy) if proxy else None
         self._server_name = server_name or self.server.host
@@ -173,7 +173,7 @@ class ConnectionPool:
         self._all: set[HttpConnection] = set()
 
     async def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         for connection in self._all:
             connection.abort()
         # Transports that were aborted are closed at the next turn of the loop.
@@ -182,7 +182,7 @@ class ConnectionPool:
     def format_request(
         self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None = None
     ) -> bytes:
-        """A whole request for a path at the server."""
+        """Format a whole request for a path at the server."""
         lines = [("Host", self.server.authority), *headers]
         if self.server.authorization and "Authorization" not in dict(headers):
             lines.append(("Authorization", self.server.authorization))
@@ -196,7 +196,7 @@ class ConnectionPool:
         return _format_head(method, base + path, lines) + body
 
     async def take(self, trust: ssl.SSLContext | None) -> HttpConnection:
-        """A connection that was made with this trust, for one request; give it back afterwards."""
+        """Return a connection made with this trust, for one request; give it back afterwards."""
         await self._turns.acquire()
         try:
             return self._find_idle(trust) or await self._open(trust)
@@ -216,13 +216,13 @@ class ConnectionPool:
             self._end(connection)
 
     def forget_idle(self) -> None:
-        """Keep none of those that wait: one of them turned out to be dead."""
+        """Close all idle connections: one of them turned out to be dead."""
         for connection in self._idle:
             self._end(connection)
         self._idle.clear()
 
     def _find_idle(self, trust: ssl.SSLContext | None) -> HttpConnection | None:
-        """The one that was used last, so that those that are too many grow old."""
+        """Return the most recently used idle connection, so that surplus ones time out."""
         while self._idle:
             connection = self._idle.pop()
             if _is_fresh(connection) and connection.trust is trust:
@@ -231,7 +231,7 @@ class ConnectionPool:
         return None
 
     def _end_old(self) -> None:
-        """Hold nothing of those that nobody will use again."""
+        """Close idle connections that are too old to be used again."""
         while self._idle and not _is_fresh(self._idle[0]):
             self._end(self._idle.pop(0))
 
@@ -249,7 +249,7 @@ class ConnectionPool:
         return connection
 
     async def _reach(self, proxy: Address, trust: ssl.SSLContext | None) -> HttpConnection:
-        """A connection to the proxy, and through it to the server if nobody may listen there."""
+        """Connect to the proxy, and through a tunnel to a server with TLS."""
         try:
             connection = await self._connect(proxy, None, proxy.host)
         except OSError as error:
@@ -268,7 +268,7 @@ class ConnectionPool:
     ) -> HttpConnection:
         secured = (trust or ssl.create_default_context()) if address.is_secure else None
         places = await self._resolve(address)
-        # No place may take the time of the others: one may be silent for ever.
+        # Each address gets a part of the time: one may never answer.
         seconds = self._patience.total_seconds() / len(places)
         for number, place in enumerate(places, 1):
             try:
@@ -291,7 +291,7 @@ class ConnectionPool:
         raise AssertionError("a name has no place at all")
 
     async def _resolve(self, address: Address) -> list[str]:
-        """Where the name leads; first where somebody was reached last."""
+        """Resolve the host; the address that was reached last comes first."""
         found = await asyncio.get_running_loop().getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM
         )
@@ -301,7 +301,7 @@ class ConnectionPool:
     async def _tunnel(
         self, connection: HttpConnection, proxy: Address, trust: ssl.SSLContext | None
     ) -> None:
-        """Make the proxy lead to the server, and talk to that in its own TLS."""
+        """Open a tunnel through the proxy to the server, and begin TLS in it."""
         where = self.server.endpoint
         lines = [("Host", where), *_proxy_authorization(proxy)]
         connection.send(_format_head("CONNECT", where, lines), has_body=False)
@@ -320,7 +320,7 @@ class ConnectionPool:
 
 
 def _is_fresh(connection: HttpConnection) -> bool:
-    """Whether an idle connection can be used once more."""
+    """True if an idle connection can be used again."""
     waited = asyncio.get_running_loop().time() - connection.idle_since
     return connection.is_open and waited < _IDLE_SECONDS
 
@@ -337,7 +337,7 @@ def _format_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -
 def _keep_alive(transport: asyncio.BaseTransport) -> None:
     plain = transport.get_extra_info("socket")
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Not every system lets us say how often.
+    # Not every system lets us set the intervals.
     for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
         if hasattr(socket, name):
             plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _KEEP_ALIVE_SECONDS)

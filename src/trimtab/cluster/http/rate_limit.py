@@ -1,7 +1,7 @@
-"""How many requests a second we allow ourselves, so that we never are what overloads a server.
+"""Rate limit of our requests, so that we do not overload a server.
 
-A bucket of tokens as `--kube-api-qps` and `--kube-api-burst` of the original mean it: a request
-takes one, `rate` a second come back, and at most `burst` are kept.
+A token bucket, as `--kube-api-qps` and `--kube-api-burst` of the original mean it. A request takes
+a token, `rate` tokens a second come back, and the bucket holds at most `burst`.
 """
 
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from trimtab.cluster.ports import Clock
 
 
 class RequestBudget:
-    """Tokens for requests; those who find none wait their turn."""
+    """Tokens for requests; a request that finds none waits its turn."""
 
     def __init__(self, clock: Clock, *, rate: float, burst: int) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class RequestBudget:
         if self._rate <= 0:
             return
         self._refill()
-        # Taken before it is there, so that whoever comes next waits longer: a queue without a list.
+        # The balance may go below zero, so each next request waits longer: a queue without a list.
         self._tokens -= 1
         if self._tokens >= 0 or is_urgent:
             return
@@ -39,12 +39,12 @@ class RequestBudget:
             raise
 
     def lift(self) -> None:
-        """Let every request be sent at once from now on, as somebody does who is about to end."""
+        """Remove the limit, as for a process that is about to end."""
         self._rate = 0.0
 
     def _refill(self) -> None:
         now = self._clock.now()
-        # A clock that was set back gives nothing, and takes nothing.
+        # A clock that was set back adds no tokens and takes none away.
         passed = max(0.0, (now - self._counted_at).total_seconds())
         self._counted_at = now
         self._tokens = min(float(self._burst), self._tokens + passed * self._rate)

@@ -1,7 +1,7 @@
-"""HTTP/1.1 as API servers and proxies answer in it: from bytes to a head and the pieces of a body.
+"""HTTP/1.1 responses of API servers and proxies: from bytes to a head and the pieces of a body.
 
-Knows no network: whoever has the bytes feeds them. Compressed bodies are refused, for nobody here
-asks for them.
+The module does no I/O: the caller feeds it bytes. Compressed bodies are refused, since our
+requests do not ask for them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 _MAX_SIZE_LINE: Final = 1024
-"""Of a chunk, or of a line that comes after the last one."""
+"""Limit for the size line of a chunk and for a trailer line."""
 _MAX_DIGITS: Final = 16
 
 _LINE_END: Final = b"\r\n"
@@ -19,7 +19,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 class ResponseError(OSError):
-    """An answer that is no HTTP, or ends before its end."""
+    """An answer that is not valid HTTP, or ends too early."""
 
 
 class TooLongError(ResponseError):
@@ -31,21 +31,21 @@ class TooLongError(ResponseError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What comes before a body."""
+    """Status line and headers of an answer."""
 
     status: int
     reason: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By their names in small letters."""
+    """By their names in lower case."""
     keeps_alive: bool = True
-    """Whether the connection may be used again after the body."""
+    """True if the connection may be used again after the body."""
 
 
 class ResponseReader:
-    """Takes the bytes of one answer as they come."""
+    """Parser for the bytes of one answer as they come."""
 
     def __init__(self, *, has_body: bool = True) -> None:
-        """Expect an answer; that to CONNECT has no body, and what follows is not ours to read."""
+        """Expect an answer; the one to CONNECT has no body, and the bytes after it are not HTTP."""
         self.head: Head | None = None
         self.is_done = False
         self._has_body = has_body
@@ -54,11 +54,11 @@ class ResponseReader:
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the next answer can come on the same connection."""
+        """True if the next answer can come on the same connection."""
         return self.is_done and self.head is not None and self.head.keeps_alive
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The pieces of the body that have come with these bytes."""
+        """Return the pieces of the body that have come with these bytes."""
         if self.is_done:
             raise ResponseError("more came than was asked for")
         if self.head is None:
@@ -71,13 +71,13 @@ class ResponseReader:
         return pieces
 
     def end(self) -> None:
-        """Note that nothing more comes; a ResponseError if something is missing."""
+        """Note the end of the connection; a ResponseError if something is missing."""
         if self.head is None or not (self.is_done or self._body.may_end):
             raise ResponseError("the connection ended before the answer did")
         self.is_done = True
 
     def _read_head(self) -> bytes:
-        """What has come after the head, once there is one."""
+        """Parse the head if it is complete, and return the bytes after it."""
         while self.head is None:
             end = self._buffer.find(_HEAD_END)
             if end > MAX_HEAD_BYTES or (end < 0 and len(self._buffer) > MAX_HEAD_BYTES):
@@ -86,7 +86,7 @@ class ResponseReader:
                 return b""
             head = _parse_head(self._buffer[:end].decode("latin-1"))
             del self._buffer[: end + len(_HEAD_END)]
-            # Others only announce what comes.
+            # Statuses below 200 only announce the final answer.
             if head.status >= HTTPStatus.OK:
                 self.head = head
                 self._body = _body_after(head) if self._has_body else _Nothing()
@@ -95,14 +95,14 @@ class ResponseReader:
 
 
 class _Body(Protocol):
-    """How the end of a body is found."""
+    """Rule that finds the end of a body."""
 
     is_done: bool
     may_end: bool
-    """Whether the end of the connection is a good end."""
+    """True if the end of the connection may end the body."""
 
     def take(self, data: bytes) -> list[bytes]:
-        """The pieces in these bytes."""
+        """Return the pieces of the body in these bytes."""
 
 
 class _Nothing:
@@ -145,7 +145,7 @@ class _Chunked:
         self.is_done = False
         self._buffer = bytearray()
         self._left = 0
-        """Of the chunk that has begun."""
+        """Bytes left of the current chunk."""
         self._is_after_chunk = False
         self._is_after_last = False
 
@@ -169,7 +169,7 @@ class _Chunked:
         return piece
 
     def _take_line(self) -> bool:
-        """Whether a whole line has come: the end of a chunk, the size of one, or a last word."""
+        """Take the size of a chunk, its end or a trailer; return False if no line is complete."""
         end = self._buffer.find(_LINE_END, 0, _MAX_SIZE_LINE)
         if end < 0:
             if len(self._buffer) >= _MAX_SIZE_LINE:
@@ -231,7 +231,7 @@ def _body_after(head: Head) -> _Body:
 
 
 def _parse_size(text: bytes, base: int) -> int:
-    """A number without the signs and underscores that Python allows in one."""
+    """Parse a number; refuse the signs and underscores that Python allows."""
     if not text.isalnum() or len(text) > _MAX_DIGITS:
         raise ResponseError(f"not a size: {text[:50]!r}")
     try:

@@ -1,7 +1,7 @@
-"""When a request that failed is worth sending again, and after how long.
+"""Retries of failed requests: which ones are worth sending again, and after how long.
 
-Reads are repeated whenever that may help. A write is repeated only if the server cannot have acted
-on it: it was turned away with 429, or never left.
+A read is repeated whenever that may help. A write is repeated only if the server cannot have
+acted on it: the server refused it with 429, or it was never sent.
 """
 
 from dataclasses import dataclass
@@ -31,23 +31,23 @@ _PASSING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """How stubborn a client is."""
+    """Number and delays of attempts."""
 
     attempts: int = 4
-    """How often a request is sent at most."""
+    """Maximum number of attempts."""
     first_delay: timedelta = timedelta(milliseconds=200)
     """The delay before the second attempt; each further one is twice as long."""
     longest_delay: timedelta = LONGEST_WAIT
-    """What the server may ask us to wait; if it wants more, that is the caller's affair."""
+    """Maximum delay; if the server asks for a longer one, the caller gets the error."""
 
 
 def plan_retry(
     error: ApiError, *, attempt: int, is_read: bool, chance: float, settings: RetrySettings
 ) -> timedelta | None:
-    """How long to wait before the request is sent again; None if it should not be.
+    """Return the delay before the request is sent again; None if it should not be.
 
-    Attempts count from 1, and `chance` lies in [0, 1): clients that failed together come back
-    apart from each other.
+    Attempts count from 1. `chance` lies in [0, 1) and spreads the retries of clients that failed
+    together.
     """
     if attempt >= settings.attempts or not _may_help(error, is_read=is_read):
         return None
@@ -62,7 +62,7 @@ def plan_retry(
 def _may_help(error: ApiError, *, is_read: bool) -> bool:
     match error:
         case BudgetError():
-            # It opens when pods become ready, not when we ask often.
+            # A budget opens when pods become ready, however often we ask.
             return False
         case TooManyRequestsError():
             return True

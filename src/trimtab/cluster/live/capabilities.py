@@ -1,4 +1,4 @@
-"""What the API server can do, by its own word; it may learn more when it is upgraded."""
+"""Capabilities of the API server, read from its discovery; an upgrade may add some."""
 
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -15,14 +15,14 @@ _FAILURE_LIFE: Final = timedelta(seconds=30)
 
 
 class DiscoveryReader(Protocol):
-    """The one way to read that is needed here."""
+    """Interface for the one read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
 
 
 class Abilities:
-    """Asks now and then; until there is an answer, the server is taken for a current one."""
+    """Capabilities, read again at intervals; before the first answer, those of a current server."""
 
     def __init__(self, server: DiscoveryReader, clock: Clock) -> None:
         self._server = server
@@ -31,7 +31,7 @@ class Abilities:
         self._ask_at: datetime | None = None
 
     async def can_resize(self) -> bool:
-        """Whether pods can be resized in place."""
+        """Return True if pods can be resized in place."""
         now = self._clock.now()
         if self._ask_at is None or now >= self._ask_at:
             try:

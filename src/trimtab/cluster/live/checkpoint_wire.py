@@ -1,7 +1,7 @@
-"""Checkpoints on the wire, imported when the first one comes.
+"""Encoding of checkpoints, imported when the first one comes.
 
-They hold histograms, and so bring numpy along, which is a sixth of the memory of a process that has
-nothing to do with checkpoints.
+Checkpoints hold histograms, which import numpy. That is a sixth of the memory of a process which
+has no use for checkpoints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Wire(Protocol):
-    """What is needed of `trimtab.api.kinds.checkpoints`."""
+    """Interface of `trimtab.api.kinds.checkpoints`, which is imported late."""
 
     def decode_checkpoint(self, data: bytes) -> Checkpoint: ...
 
@@ -32,12 +32,12 @@ class _Wire(Protocol):
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """The checkpoint in the JSON of one."""
+    """Decode a checkpoint from JSON."""
     return _wire().decode_checkpoint(data)
 
 
 def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
-    """The annotations of the checkpoint in the JSON, whatever else is in it."""
+    """Decode the annotations of a checkpoint from JSON, whatever else is in it."""
     return _wire().decode_checkpoint_annotations(data)
 
 
@@ -47,12 +47,12 @@ def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The JSON of a checkpoint that is created."""
+    """Encode a checkpoint that is to be created."""
     return _wire().encode_checkpoint(checkpoint)
 
 
 def encode_checkpoint_patch(checkpoint: Checkpoint, *, stored: Mapping[str, str]) -> bytes:
-    """The patch that makes the checkpoint of one with these annotations."""
+    """Encode the patch that makes the checkpoint of one with these annotations."""
     return _wire().encode_checkpoint_patch(checkpoint, stored=stored)
 
 

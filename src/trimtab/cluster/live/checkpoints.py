@@ -1,6 +1,6 @@
-"""Many checkpoints at once, out of a cluster and into one: all of them, or none.
+"""Bulk reads and writes of checkpoints; a write stores all of them, or none.
 
-Whether all can be written is tried before the first is; what fails in spite of that is undone.
+A dry run of all writes comes before the first write. If one fails even so, the others are undone.
 """
 
 import asyncio
@@ -37,24 +37,24 @@ _REFUSALS: Final = (
     InvalidError,
     TooManyRequestsError,
 )
-"""After these nothing was written for sure."""
+"""After these errors it is certain that nothing was written."""
 
 
 def decode_document(data: bytes) -> dict[str, JSON]:
-    """The object in the JSON, as it is."""
+    """Decode the object in the JSON, unchanged."""
     document: dict[str, JSON] = msgspec.json.decode(bytes(data), type=dict)
     return document
 
 
 async def list_checkpoints(client: Client, namespace: str) -> list[dict[str, JSON]]:
-    """All checkpoints of a namespace, or of all, as they are."""
+    """List all checkpoints of a namespace, or of all, unchanged."""
     return await list_all(client, paths.checkpoints(namespace), decode_document)
 
 
 async def find_existing(
     client: Client, manifests: Sequence[Manifest]
 ) -> dict[tuple[str, str], dict[str, JSON]]:
-    """Those checkpoints that are there already, by namespace and name."""
+    """Return those of the checkpoints that exist already, by namespace and name."""
 
     async def find(manifest: Manifest) -> tuple[Manifest, dict[str, JSON] | None]:
         with suppress(NotFoundError):
@@ -66,7 +66,7 @@ async def find_existing(
 
 
 async def find_missing_namespaces(client: Client, namespaces: Iterable[str]) -> list[str]:
-    """Those of the namespaces that are not there."""
+    """Return those of the namespaces that do not exist."""
     missing = []
     for name in sorted(set(namespaces)):
         try:
@@ -74,7 +74,7 @@ async def find_missing_namespaces(client: Client, namespaces: Iterable[str]) -> 
         except NotFoundError:
             missing.append(name)
         except ForbiddenError:
-            # Who may write into a namespace need not be allowed to see it.
+            # A user who may write into a namespace need not be allowed to see it.
             continue
     return missing
 
@@ -86,7 +86,7 @@ async def write_all(
     *,
     is_trial: bool,
 ) -> None:
-    """Write all manifests, or none: in a trial nothing is written, and errors are the same."""
+    """Write all manifests, or none: a trial writes nothing, and raises the same errors."""
 
     async def attempt(manifest: Manifest) -> None:
         await _write(client, manifest, existing.get(manifest.place), query="?dryRun=All")
@@ -97,12 +97,12 @@ async def write_all(
     written: list[Manifest] = []
 
     async def write(manifest: Manifest) -> None:
-        # Of a write that is cut off nobody knows whether it came through.
+        # A write that is cut off may have succeeded, so it counts as written.
         written.append(manifest)
         try:
             await _write(client, manifest, existing.get(manifest.place))
         except _REFUSALS:
-            # It may be of somebody else, who was faster.
+            # The object may belong to another client, who was faster.
             written.remove(manifest)
             raise
 
@@ -126,7 +126,7 @@ async def _write(
 
 
 async def _undo(client: Client, manifest: Manifest, former: Mapping[str, JSON] | None) -> None:
-    # What cannot be undone either is as it was wanted.
+    # An object that cannot be restored keeps the new content.
     with suppress(ClusterError):
         if former is None:
             await client.delete(_path(manifest))
@@ -139,7 +139,7 @@ async def _undo(client: Client, manifest: Manifest, former: Mapping[str, JSON] |
 async def _each(
     manifests: Sequence[Manifest], work: Callable[[Manifest], Awaitable[_T]]
 ) -> list[_T]:
-    """What came of each, in any order; after a failure no other is begun, and none is left."""
+    """Return the results, in any order; after a failure begin no more and wait for the rest."""
     turns = asyncio.Semaphore(_AT_ONCE)
     done: list[_T] = []
     failures: list[Exception] = []

@@ -1,4 +1,4 @@
-"""The real cluster behind the ports: watch-fed stores, owners, and acts, put together."""
+"""The real cluster behind the ports: watch-fed stores, owners, and acts, combined."""
 
 import asyncio
 from collections import deque
@@ -41,7 +41,7 @@ from trimtab.core.sizing.quotas import Quota
 
 
 class MemoryEvictions(AsyncIterator[MemoryEviction]):
-    """What the store holds, then what comes; it follows the store from when it is made."""
+    """Evictions that the store holds, then new ones; it follows the store from when it is made."""
 
     def __init__(self, events: Reader[tuple[MemoryEviction, ...]]) -> None:
         self._changes = events.changes()
@@ -68,40 +68,40 @@ _WORKLOADS: Final = {
     "ReplicationController": ("v1", "replicationcontrollers"),
     "StatefulSet": ("apps/v1", "statefulsets"),
 }
-"""Where the well-known kinds are."""
+"""API version and resource of each well-known kind."""
 _QUOTAS: Final = ("v1", "resourcequotas")
 _HORIZONTALS: Final = ("autoscaling/v2", "horizontalpodautoscalers")
 _MOMENT: Final = timedelta(milliseconds=50)
 _BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
-"""Every node renews a lease of its own all the time, and nobody here asks for those."""
+"""Every node renews a lease of its own all the time, and no component needs those."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of the cluster a component watches; the stores of all else stay empty."""
+    """Parts of the cluster that a component watches; the stores of all else stay empty."""
 
     namespace: str = ""
     """Empty for all namespaces."""
     pods: bool = True
     autoscalers: bool = True
     kinds: tuple[str, ...] = WELL_KNOWN_KINDS
-    """Which kinds of workloads are seen; of others nobody knows who owns them."""
+    """Well-known kinds that are watched; pods under one that is left out have no known owner."""
     leases: bool = False
     pending_pods: bool = True
-    """Whether pods count that do not run yet."""
+    """True if pods count that do not run yet."""
     checkpoints: bool = True
     limit_ranges: bool = True
     nodes: bool = False
-    """Whether nodes are seen, if that is allowed."""
+    """True to watch nodes, where that is permitted."""
     quotas: bool = False
     optional_quotas: bool = False
     """True to watch quotas where permitted, if nothing depends on them."""
     namespaces: bool = False
-    """Whether namespaces themselves are seen: theirs alone, if only one is looked at."""
+    """True to watch namespaces themselves; with `namespace` set, only that one."""
     horizontals: bool = False
-    """Whether horizontal autoscalers are seen, if that is allowed."""
+    """True to watch horizontal autoscalers, where that is permitted."""
     memory_evictions: bool = False
-    """Whether evictions for want of memory are told; only who counts them should ask for it."""
+    """True to watch memory evictions; only a component that counts them should ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class RequiredRead:
 
 
 class _View(Protocol):
-    """A store of whatever kind."""
+    """A store of any kind."""
 
     @property
     def current_at(self) -> datetime | None: ...
@@ -127,7 +127,7 @@ class _View(Protocol):
 
 
 class _Watches:
-    """Opens stores, and remembers who feeds them."""
+    """Opens stores, and keeps the feeds that fill them."""
 
     def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
         self._client = client
@@ -136,10 +136,10 @@ class _Watches:
         self._random = random
         self.feeds: list[Fed] = []
         self.side_feeds: list[Fed] = []
-        """Those of stores that nobody waits for."""
+        """Feeds of optional stores, for which `synced` does not wait."""
         self.views: list[_View] = []
         self.awaited: list[tuple[Fed, _View]] = []
-        """Those of them for whose first answer it is waited, whatever that is."""
+        """Those of them for whose first answer `synced` waits, even if it is a refusal."""
 
     def watch(
         self,
@@ -150,7 +150,7 @@ class _Watches:
         parameters: Mapping[str, str] | None = None,
         has_bookmarks: bool = True,
     ) -> Reader[RecordT]:
-        """The store of all objects of a resource; one that stays empty if it is not wanted."""
+        """Return the store of all objects of a resource; it stays empty if it is not wanted."""
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
@@ -162,7 +162,7 @@ class _Watches:
         return reader
 
     def watch_namespaces(self, *, is_wanted: bool) -> Reader[Namespace]:
-        """The store of all namespaces, or of the only one that is looked at."""
+        """Return the store of all namespaces, or of the only one in scope."""
         writer: Writer[Namespace]
         writer, reader = open_store(self._clock)
         if is_wanted:
@@ -178,7 +178,7 @@ class _Watches:
         is_wanted: bool,
         namespace: str = "",
     ) -> Reader[RecordT]:
-        """The same of objects that are good to know, and that we may not be allowed to see."""
+        """Return a store of objects that are optional, and that we may not be allowed to see."""
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
@@ -199,9 +199,9 @@ class _Watches:
     def watch_if_allowed(
         self, place: tuple[str, str], decode: Callable[[bytes], RecordT], *, is_wanted: bool
     ) -> Reader[RecordT]:
-        """The same of objects for which it is waited, unless there is no way to see them.
+        """Return such a store, for which `synced` waits unless the objects cannot be seen.
 
-        A component that acted before they are listed would do what they are there to prevent.
+        A component that acted before they are listed could do what they are there to prevent.
         """
         reader = self.watch_aside(place, decode, is_wanted=is_wanted, namespace=self._namespace)
         if is_wanted:
@@ -297,23 +297,23 @@ class LiveCluster(Acts):
         super().__init__(client, self.checkpoints)
 
     def quotas(self, namespace: str) -> Sequence[Quota]:
-        """All resource quotas of the namespace."""
+        """Return all resource quotas of the namespace."""
         return self._quotas.in_namespace(namespace)
 
     def workloads(self) -> Iterable[Workload]:
-        """All workloads of the kinds that are watched."""
+        """Return all workloads of the kinds that are watched."""
         return chain.from_iterable(self._workloads.values())
 
     async def can_resize(self) -> bool:
-        """Whether pods can be resized in place here."""
+        """Return True if pods can be resized in place here."""
         return await self._abilities.can_resize()
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
-        """The items of all limit ranges of the namespace."""
+        """Return the items of all limit ranges of the namespace."""
         return [item for items in self._limit_ranges.in_namespace(namespace) for item in items]
 
     def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
-        """Containers evicted for want of memory: those still known, then as they come."""
+        """Yield containers evicted for memory pressure: those still known, then new ones."""
         return MemoryEvictions(self._evictions)
 
     async def run(self) -> None:
@@ -330,11 +330,11 @@ class LiveCluster(Acts):
             await self._clock.sleep(_MOMENT)
 
     def problems(self) -> Mapping[str, Exception]:
-        """What keeps stores from getting newer, by path, and which rights acts lack, by act."""
+        """Return the errors of feeds, by path, and the rights that acts lack, by act."""
         return {**_problems_of(self._watches.feeds), **super().problems()}
 
     def unseen(self) -> Mapping[str, Exception | None]:
-        """The paths of which nothing was listed yet, and what kept us from it, if that is known."""
+        """Return the paths of which nothing was listed yet, each with the error if one is known."""
         watches = self._watches
         return {
             feed.path: feed.problem
@@ -343,7 +343,7 @@ class LiveCluster(Acts):
         }
 
     def required_reads(self) -> list[RequiredRead]:
-        """The last read of each kind that has to be seen."""
+        """Return the last read of each kind that a component cannot work without."""
         watches = self._watches
         return [
             RequiredRead(feed.path, view.current_at, feed.problem)
@@ -351,13 +351,13 @@ class LiveCluster(Acts):
         ]
 
     def shortcomings(self) -> Mapping[str, Exception]:
-        """What keeps us from seeing what would only be good to know, by where it is."""
+        """Return the errors of optional reads, by path."""
         return {**_problems_of(self._watches.side_feeds), **self._scales.refusals()}
 
     def age(self) -> timedelta | None:
-        """How old the oldest view is; None before all stores have had their first list.
+        """Return the age of the oldest view; None before all stores have had their first list.
 
-        On a quiet day that is up to two minutes: a watch gets its first bookmark in its second.
+        Without changes it grows to two minutes: a new watch gets its first bookmark that late.
         """
         if self._watches.is_waiting:
             return None
@@ -371,7 +371,7 @@ def _problems_of(feeds: Sequence[Fed]) -> Mapping[str, Exception]:
 
 
 def merge_scopes(scopes: Sequence[Scope]) -> Scope:
-    """What all of them see, each kind of object once; all look at the same namespaces."""
+    """Return the union of the scopes, which all have the same namespace."""
     [namespace] = {scope.namespace for scope in scopes}
     seen = {
         field.name: any(getattr(scope, field.name) for scope in scopes)

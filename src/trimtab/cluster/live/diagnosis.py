@@ -1,6 +1,6 @@
-"""One look at a cluster for a diagnosis: each fact by itself, in its time, whatever else fails.
+"""Facts about a cluster for a diagnosis: each fact by itself, in its time, whatever else fails.
 
-What facts mean is for `core.diagnosis` to say; a fact that cannot be had is one, too (`Unseen`).
+`core.diagnosis` interprets the facts. A fact that cannot be read is a fact, too (`Unseen`).
 """
 
 import asyncio
@@ -52,14 +52,14 @@ _LEASES: Final = frozenset({*LEASES.values(), STATUS_LEASE})
 _BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 _PAGE: Final = "500"
 _MOST_QUESTIONS: Final = 8
-"""So many are asked at once."""
+"""Maximum number of questions in flight."""
 _HALF_A_SECOND: Final = timedelta(milliseconds=500)
 _GREETING_SECONDS: Final = 3
 _BIND: Final = "bind the chart's role for doctor to yourself, or ask somebody who may"
 
 
 async def attempt(fetch: Awaitable[_T], what: str, patience: timedelta) -> _T | Unseen:
-    """What is fetched, or why it could not be had within its time."""
+    """Return what is fetched, or the reason why it could not be read in time."""
     try:
         async with asyncio.timeout(patience.total_seconds()):
             return await fetch
@@ -70,11 +70,11 @@ async def attempt(fetch: Awaitable[_T], what: str, patience: timedelta) -> _T | 
 
 
 def explain_failure(error: Exception, what: str) -> Unseen:
-    """A failure in plain words."""
+    """Explain a failure in plain words."""
     if isinstance(error, ForbiddenError):
         path = error.request.rpartition(" ")[2]
         if not path.startswith(_OF_OBJECTS):
-            # A path of the server's own: there is no list, and no resource.
+            # A path outside the resource API: no list, and no resource.
             return Unseen(f"{what}: you may not get {path}", _BIND)
         if error.right is not None:
             return Unseen(f"{what}: you may not {error.right}", _BIND)
@@ -87,7 +87,7 @@ async def list_all(
     decode: Callable[[bytes], _T],
     parameters: Mapping[str, str] | None = None,
 ) -> list[_T]:
-    """All objects of a collection that can be read, page by page."""
+    """List all objects of a collection that can be read, page by page."""
     found: list[_T] = []
     token = ""
     while True:
@@ -106,9 +106,10 @@ async def list_widely(
     decode: Callable[[bytes], _T | None],
     parameters: Mapping[str, str] | None = None,
 ) -> list[_T]:
-    """Those of all namespaces that are decoded as something.
+    """List the objects of all namespaces that decode to something.
 
-    Where that is not allowed, of the one that is looked at; if none is there, nobody knows of any.
+    Where that is not allowed, list those of the given namespace. If it has none, raise the
+    refusal: there may be some elsewhere.
     """
     try:
         found = await list_all(client, paths.collection(*place), decode, parameters)
@@ -117,13 +118,13 @@ async def list_widely(
             raise
         found = await list_all(client, paths.collection(*place, namespace), decode, parameters)
         if not any(each is not None for each in found):
-            # They may be elsewhere, where nobody could look.
+            # They may be in namespaces that we may not read.
             raise
     return [each for each in found if each is not None]
 
 
 async def fetch_server(client: Client) -> ServerFacts:
-    """What the API server says of itself."""
+    """Fetch the API server's version and capabilities."""
     version = discovery.decode_git_version(await client.fetch(_VERSION))
     try:
         names = discovery.decode_resource_names(await client.fetch("/api/v1"))
@@ -133,7 +134,7 @@ async def fetch_server(client: Client) -> ServerFacts:
 
 
 async def fetch_clock(client: Client, clock: Clock) -> ClockFacts:
-    """The time on both sides, in the middle of a request."""
+    """Return the time on both sides, in the middle of a request."""
     begin = clock.now()
     told = await client.fetch_date(_VERSION)
     end = clock.now()
@@ -148,7 +149,7 @@ async def fetch_clock(client: Client, clock: Clock) -> ClockFacts:
 async def fetch_missing(
     client: Client, questions: Sequence[Question], account: tuple[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Those of the rights that are missing, as people read them."""
+    """Return those of the rights that are missing, as people read them."""
     kind = "selfsubjectaccessreviews" if account is None else "subjectaccessreviews"
     path = paths.collection(_REVIEWS, kind)
     turns = asyncio.Semaphore(_MOST_QUESTIONS)
@@ -163,7 +164,7 @@ async def fetch_missing(
 
 
 async def fetch_definitions(client: Client) -> list[Definition]:
-    """Our kinds as the cluster has them."""
+    """Compare our resource definitions with those in the cluster."""
     found = []
     for wanted in definitions.definitions():
         name = comparison.name_of(wanted)
@@ -177,10 +178,10 @@ async def fetch_definitions(client: Client) -> list[Definition]:
 
 
 async def fetch_registrations(client: Client) -> tuple[tuple[Mutator, ...], Registration | None]:
-    """All webhooks that see new pods, as they are asked in turn; the registration of ours."""
+    """Return all webhooks that see new pods, in the order of their calls, and our registration."""
     documents = await list_all(client, _MUTATORS, bytes)
     found = [webhook_configurations.decode_mutators(one) for one in documents]
-    # Of others' registrations it does not matter whether all of them can be read.
+    # Whether all of others' registrations can be read does not matter.
     ours = [
         document
         for document, group in zip(documents, found, strict=True)
@@ -192,7 +193,7 @@ async def fetch_registrations(client: Client) -> tuple[tuple[Mutator, ...], Regi
 
 
 async def count_addresses(client: Client, service: ServiceAddress) -> int:
-    """How many copies are ready behind a Service."""
+    """Count the ready addresses behind a Service."""
     place = paths.collection("discovery.k8s.io/v1", "endpointslices", service.namespace)
     selector = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
     found = await list_all(client, place, deployments.decode_ready_addresses, selector)
@@ -200,7 +201,7 @@ async def count_addresses(client: Client, service: ServiceAddress) -> int:
 
 
 async def fetch_certificate(host: str, port: int, bundle: str, now: datetime) -> CertificateFacts:
-    """What is shown at an address, and whether a bundle makes it believed."""
+    """Return the certificate at an address, and whether clients with the bundle trust it."""
     authorities = certificates.read_bundle(bundle)
     try:
         shown = certificates.read_certificate(await _greet(host, port, credentials.trust_anyone()))
@@ -216,7 +217,7 @@ async def fetch_certificate(host: str, port: int, bundle: str, now: datetime) ->
 
 async def _is_believed(host: str, port: int, bundle: str) -> bool | Unseen:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # By which name it is asked is the API server's business.
+    # The server name is the API server's choice, so it is not checked here.
     context.check_hostname = False
     try:
         context.load_verify_locations(cadata=bundle)
@@ -229,7 +230,7 @@ async def _is_believed(host: str, port: int, bundle: str) -> bool | Unseen:
 
 
 async def _greet(host: str, port: int, context: ssl.SSLContext) -> bytes:
-    """The certificate that is shown in a handshake."""
+    """Return the certificate that a server presents in a handshake."""
     async with asyncio.timeout(_GREETING_SECONDS):
         _, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
@@ -240,7 +241,7 @@ async def _greet(host: str, port: int, context: ssl.SSLContext) -> bytes:
 
 
 async def fetch_leases(client: Client, namespace: str) -> list[HeldLease]:
-    """All leases that have a name of ours."""
+    """List all leases that have a name of ours."""
     place = ("coordination.k8s.io/v1", "leases")
     return await list_widely(client, place, namespace, _decode_lease, _BUT_FOR_NODES)
 
@@ -281,7 +282,7 @@ async def list_pods(client: Client, one: Installed, decode: Callable[[bytes], _T
 
 
 async def fetch_installed(client: Client, namespace: str) -> list[Installed]:
-    """All Deployments of components, with what their pods complain of."""
+    """List all Deployments of components, with the problems of their pods."""
     found = await find_components(client, namespace)
     return [await _ask_pods(client, one) for one in found]
 
@@ -297,7 +298,7 @@ async def _ask_pods(client: Client, one: Installed) -> Installed:
 
 
 async def fetch_horizontals(client: Client, namespace: str) -> list[Horizontal]:
-    """All HorizontalPodAutoscalers."""
+    """List all HorizontalPodAutoscalers."""
     path = paths.collection("autoscaling/v2", "horizontalpodautoscalers", namespace)
     return await list_all(client, path, hpa.decode_horizontal)
 
@@ -305,7 +306,7 @@ async def fetch_horizontals(client: Client, namespace: str) -> list[Horizontal]:
 async def fetch_usage(
     client: Client, namespace: str, expected: Sequence[PodName], now: datetime
 ) -> UsageFacts:
-    """What the metrics API tells; that it does not answer is a fact as well."""
+    """Return the usage that the metrics API reports; that it does not answer is a fact as well."""
     try:
         told = await MetricsApi(client, namespace).fetch()
     except ForbiddenError:

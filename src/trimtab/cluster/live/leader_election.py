@@ -1,17 +1,18 @@
 """Leader election on a Lease: of several processes at most one acts at any moment.
 
-1. Spans are measured on a clock of our own that never jumps, never between clocks of two machines.
+1. Spans are measured on a local clock that never jumps, never between clocks of two machines.
    The times in a lease are for people.
 2. A leader leads from the moment it sent the last renewal that succeeded, for `renew_deadline`.
    Then it stops by itself, whatever the server does: `leads` turns false without any answer.
-3. Others take a lease over only after they have seen it unchanged for all of its duration, which is
-   longer, and counts from a later moment: when the renewal was seen, not when it was sent.
-4. Every write names the version it replaces, so a renewal that was stuck somewhere and arrives late
-   finds another version, and fails.
-5. The name of a holder says whether it is one of us. A lease of the same name that something else
-   renews is never taken, and the reason is told: managed clusters come with autoscalers (F42).
+3. Others take a lease over only after they have seen it unchanged for all of its duration. That
+   is longer, and counts from a later moment: when the renewal was seen, not when it was sent.
+4. Every write names the version it replaces, so a renewal that was delayed and arrives late finds
+   another version, and fails.
+5. The suffix of a holder's name shows whether it is Trimtab. A lease of the same name that another
+   program renews is never taken. The reason is reported: managed clusters come with autoscalers
+   (F42).
 
-Losing the lease ends what was done under it and goes back to waiting; nothing else stops (D12).
+Losing the lease ends the work that needs it, and the process waits again; it does not exit (D12).
 """
 
 import asyncio
@@ -26,12 +27,12 @@ from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError, R
 from trimtab.cluster.ports import Clock
 
 _OURS: Final = "_trimtab"
-"""What the names of all holders end with that are Trimtab."""
+"""Suffix of the names of all holders that are Trimtab."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Which lease, who we are, and the original's three spans."""
+    """Name of the lease, our identity, and the original's three spans."""
 
     namespace: str
     name: str
@@ -50,18 +51,18 @@ class ElectionSettings:
 
     @property
     def holder(self) -> str:
-        """The name that stands in a lease which we hold, and which says that it is one of ours."""
+        """The holder's name in a lease of ours; its suffix marks it as Trimtab's."""
         return self.identity + _OURS
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Somebody else may lead."""
+    """Another process may lead."""
 
     seen: Lease | None = None
     """The lease as it looked last."""
     unchanged_since: timedelta = timedelta.min
-    """When it first looked like that to us, on our own clock; in the beginning, there was none."""
+    """Time at which we first saw it like that, on our own clock; the minimum at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Leading:
     lease: Lease
     """The lease as we wrote it last."""
     deadline: timedelta
-    """When we stop unless we have renewed it, on our own clock."""
+    """Time at which we stop unless we have renewed it, on our own clock."""
 
 
 State: TypeAlias = Waiting | Leading
@@ -79,19 +80,19 @@ State: TypeAlias = Waiting | Leading
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Try to put this lease in its place."""
+    """Try to write this lease."""
 
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Somebody else holds the lease."""
+    """Do nothing: another process holds the lease."""
 
 
 _NOBODY: Final = ""
 _RELEASED: Final = timedelta(seconds=1)
-"""The duration of a lease that nobody holds; what client-go writes there."""
+"""The duration of a lease without a holder, as client-go writes it."""
 
 
 def step(
@@ -102,10 +103,10 @@ def step(
     now: timedelta,
     wall_time: datetime,
 ) -> tuple[State, Write | Wait]:
-    """What to do about the lease as it is seen now, and what to remember of it."""
+    """Return the next state, and what to do about the lease as it is seen now."""
     if isinstance(state, Leading):
         if now < state.deadline and (seen is None or seen.holder == settings.holder):
-            # Whoever deleted it, those who knew it let its duration pass before they make one.
+            # If it was deleted, others let its duration pass before they create one.
             return state, Write(_renewed(settings, seen, wall_time))
         state = Waiting()
     waiting = state if seen == state.seen else Waiting(seen, now)
@@ -115,17 +116,17 @@ def step(
 
 
 def gain(settings: ElectionSettings, written: Lease, *, sent_at: timedelta) -> Leading:
-    """After a write has succeeded; what counts is when it was sent."""
+    """Return the state after a successful write; the lead counts from when it was sent."""
     return Leading(written, sent_at + settings.renew_deadline)
 
 
 def leads(state: State, now: timedelta) -> bool:
-    """Whether one may act at this moment."""
+    """True if one may act at this moment."""
     return isinstance(state, Leading) and now < state.deadline
 
 
 def rival(state: State) -> RivalError | None:
-    """What keeps us waiting, if it is something other than Trimtab."""
+    """Return an error if the holder that keeps us waiting is not Trimtab."""
     seen = state.seen if isinstance(state, Waiting) else None
     if seen is None or seen.holder == _NOBODY or is_ours(seen.holder):
         return None
@@ -133,12 +134,12 @@ def rival(state: State) -> RivalError | None:
 
 
 def is_ours(holder: str) -> bool:
-    """Whether the name of a holder says that it is Trimtab."""
+    """True if the name of a holder has Trimtab's suffix."""
     return holder.endswith(_OURS)
 
 
 def release(lease: Lease) -> Lease:
-    """The lease as one leaves it, free for anybody at once."""
+    """Return the lease as one leaves it, free to be taken at once."""
     return replace(lease, holder=_NOBODY, duration=_RELEASED)
 
 
@@ -146,7 +147,7 @@ def _is_free(settings: ElectionSettings, waiting: Waiting, now: timedelta) -> bo
     seen = waiting.seen
     if seen is not None and seen.holder in (_NOBODY, settings.holder):
         return True
-    # The holder said itself for how long others have to wait; a shorter span is not trusted.
+    # The holder itself announced how long others have to wait; a shorter span is not trusted.
     promised = seen.duration if seen is not None and seen.duration else settings.lease_duration
     return now >= waiting.unchanged_since + max(promised, settings.lease_duration)
 
@@ -165,14 +166,14 @@ class ElectionLeases(Protocol):
     """The part of the cluster that an election needs."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Fetch the lease from the server, if there is one."""
 
     async def write_lease(self, lease: Lease) -> Lease:
         """Create the lease or replace the version that it names; ConflictError if another did."""
 
 
 class Elector:
-    """Takes part in an election, and lets act only while it leads."""
+    """Takes part in an election, and runs the work only while it leads."""
 
     def __init__(
         self,
@@ -188,14 +189,14 @@ class Elector:
         self._elapsed = elapsed
         self._state: State = Waiting()
         self.problem: Exception | None = None
-        """Why the last turn failed: a missing right, say; None if it did not."""
+        """Error of the last turn, such as a missing right; None if it succeeded."""
 
     def leads(self) -> bool:
-        """Whether one may act at this moment; ask before each act."""
+        """True if one may act at this moment; ask before each act."""
         return leads(self._state, self._elapsed())
 
     async def run(self, act: Callable[[], Coroutine[object, object, None]]) -> NoReturn:
-        """Run `act` whenever we lead, and cancel it when we do no longer, until cancelled."""
+        """Run `act` whenever we lead, and cancel it when we no longer do, until cancelled."""
         try:
             while True:
                 await self._campaign()
@@ -221,7 +222,7 @@ class Elector:
             self._state = Waiting()
 
     async def _take_turn(self) -> None:
-        """Look at the lease and write it if that is due, within what time there is."""
+        """Read the lease and write it if that is due, within the time that is left."""
         try:
             async with asyncio.timeout(self._time_left().total_seconds()):
                 if not await self._renew():
@@ -232,10 +233,10 @@ class Elector:
             self.problem = None
 
     async def _renew(self) -> bool:
-        """Renew the lease that we hold, without a look at it first; return False if that fails.
+        """Renew the lease that we hold, without reading it first; return False if that fails.
 
         The write names the version that we wrote last, so it fails if the lease is another now.
-        After a turn that failed that version may be old, and the lease is looked at.
+        After a turn that failed that version may be old, and the lease is read first.
         """
         state, now = self._state, self._elapsed()
         if not isinstance(state, Leading) or now >= state.deadline or self.problem is not None:
@@ -264,7 +265,7 @@ class Elector:
                     raise problem
 
     def _time_left(self) -> timedelta:
-        # Half of the deadline: of two requests the second may get through where the first hangs.
+        # Half of the deadline: if the first request hangs, a second one may succeed.
         longest = self._settings.renew_deadline / 2
         match self._state:
             case Leading(_, deadline):

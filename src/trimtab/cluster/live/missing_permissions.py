@@ -1,7 +1,7 @@
 """Rights that turned out to be missing, until the act that needs them succeeds (F43).
 
-Of views a feed knows what keeps it from reading; an act is over when it has failed, and without a
-note of it a process that may not evict would look well for ever.
+A feed keeps the error that stops its reads. An act is over when it has failed; without a record
+of it a process that may not evict would look healthy for ever.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from trimtab.cluster.errors import ForbiddenError
 
 
 class MissingRights:
-    """The last refusal of each act for want of a right."""
+    """The last refusal of each act because of a missing right."""
 
     def __init__(self) -> None:
         self._refusals: dict[str, ForbiddenError] = {}
@@ -23,13 +23,13 @@ class MissingRights:
         return _Noted(act, self._refusals)
 
     def refusals(self) -> Mapping[str, ForbiddenError]:
-        """The refusals that still stand, by act."""
+        """Return the refusals that still stand, by act."""
         return dict(self._refusals)
 
 
 @dataclass(slots=True)
 class _Noted(AbstractContextManager[None]):
-    """A block around each request, for which a generator would be slow."""
+    """A context manager around each request, since a generator would be slower."""
 
     act: str
     refusals: dict[str, ForbiddenError]

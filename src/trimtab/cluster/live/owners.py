@@ -1,10 +1,10 @@
 """Owners: from a pod up to the topmost workload that is well known or can be scaled.
 
-An owner that is missing, was replaced by another of its name, owns itself through others, or is a
-node ends the walk without an answer: no component acts on pods whose owner is in doubt. A level
-that cannot be scaled ends it with what was found below it.
+The walk ends without an answer at an owner that is missing, replaced, its own ancestor, or a node.
+No component acts on pods whose owner is in doubt. A level that cannot be scaled ends the walk with
+the workload below it.
 
-There is one walk, and it never waits: `peek`. `topmost` makes the lookups that it lacks.
+`peek` walks without waiting, from memory. `topmost` makes the lookups that the walk lacks.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ class Workloads(Protocol):
     """A store of workloads of one kind."""
 
     def find(self, namespace: str, name: str) -> Workload | None:
-        """The object of that name, if there is one."""
+        """Return the object of that name, if there is one."""
 
 
 class Scalables(Protocol):
     """Workloads of any other kind."""
 
     def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
-        """The last answer, however old, without asking; None if there is none."""
+        """Return the last answer, however old, without a request; None if there is none."""
 
     async def workload(
         self, name: WorkloadName, api_version: str, uid: str = ""
     ) -> Workload | Unknown | None:
-        """The workload as its scale shows it; None if there is none, or it cannot be scaled."""
+        """Return the workload as its scale shows it; None if there is none, or it has no scale."""
 
 
 class WatchedOwners:
@@ -44,7 +44,7 @@ class WatchedOwners:
         self._scales = scales
 
     async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        """The topmost workload that owns the pod, or the workload, and is well known or scalable.
+        """Return the topmost workload above the pod or workload that is well known or scalable.
 
         A workload without an owner is its own topmost workload.
         """
@@ -58,29 +58,29 @@ class WatchedOwners:
             await self.look_up(lookup)
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
-        """The workload itself; None if there is none, or nothing that can be scaled."""
+        """Return the workload itself; None if there is none, or nothing that can be scaled."""
         if name.kind in self._stores or name.kind == _NODE:
             return self.known(name)
         found = await self._scales.workload(name, api_version)
         return found if isinstance(found, Workload) else None
 
     async def look_up(self, lookup: Lookup) -> None:
-        """Renew what is remembered of a workload that is not watched, if it is due."""
+        """Renew the cached answer about a workload that is not watched, if it is due."""
         await self._scales.workload(lookup.name, lookup.api_version, lookup.uid)
 
     def known(self, name: WorkloadName) -> Workload | None:
-        """The workload as its store shows it; None of kinds that have to be asked for."""
+        """Return the workload as its store shows it; None for kinds without a store."""
         store = self._stores.get(name.kind)
         return None if store is None else store.find(name.namespace, name.name)
 
     def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
-        """The same as `topmost`, from memory alone: old answers count, and nothing is asked."""
+        """Return the same as `topmost` from memory alone, without requests: old answers count."""
         if isinstance(owned, Workload):
             return self._climb(owned.name.namespace, owned.owner, owned.name)
         return self._climb(owned.namespace, owned.owner, None)
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
-        """The same as `workload`, from memory alone."""
+        """Return the same as `workload`, from memory alone."""
         if name.kind in self._stores or name.kind == _NODE:
             return PeekedWorkload(self.known(name))
         lookup = Lookup(name, api_version)
@@ -128,12 +128,12 @@ class WatchedOwners:
 def _end_at(
     seen: CachedScale, topmost: WorkloadName | None, due: tuple[Lookup, ...], name: WorkloadName
 ) -> PeekedOwner:
-    """The end of the walk at an owner that is no workload that we know."""
-    # An answer that may have been given before the owner was made is asked for again.
+    """End the walk at an owner that is no known workload."""
+    # An answer that may be older than the owner is requested again.
     is_pending = not seen.is_fresh
     match seen.answer:
         case Missing.SCALE:
-            # No lookup will change it, and none is waited for.
+            # No lookup will change it, so none is pending.
             return PeekedOwner(topmost, due)
         case Missing.OBJECT:
             return PeekedOwner(topmost, due, is_pending=is_pending)

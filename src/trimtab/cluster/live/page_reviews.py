@@ -1,4 +1,4 @@
-"""Rights to read pages, by the word of a real API server."""
+"""Reviews of the right to read pages, made by a real API server."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _TOKEN_SECONDS: Final = 600
 
 
 async def review_access(client: Client, token: Token, path: str) -> Decision:
-    """Ask whose token it is, and if they may get the path."""
+    """Ask the API server whose token it is, and if they may get the path."""
     audiences = [PAGES_AUDIENCE] if token.is_for_pages else []
     reviewed = await client.post(
         _TOKEN_REVIEWS, access_reviews.encode_token_review(token.text, audiences)

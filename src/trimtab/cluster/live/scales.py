@@ -1,8 +1,8 @@
 """Workloads of kinds that are not built in: found by discovery, read through their scale.
 
-Answers are kept for a while: what the scale said, that there is none, and that it could not be
-asked. What was known stays true while the server cannot be reached. `peek` answers from memory
-alone; `workload` asks the server where the answer is due.
+Answers are cached: the scale, its absence, or the failure of the request. A known answer stays
+valid while the server cannot be reached. `peek` answers from memory alone; `workload` asks the
+server where the answer is due.
 """
 
 from collections import OrderedDict
@@ -26,15 +26,15 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 SCALE_LIFE: Final = timedelta(minutes=10)
-"""How long a scale is believed at least; at most twice as long (the original's spans)."""
+"""Minimum time for which a scale is cached; the maximum is twice as long (the original's spans)."""
 DISCOVERY_LIFE: Final = timedelta(minutes=5)
-"""How long it is believed which kinds there are (the original's span)."""
+"""Time for which the list of kinds is cached (the original's span)."""
 FAILURE_LIFE: Final = timedelta(seconds=30)
-"""How long a question that failed is not asked again."""
+"""Time until a failed request is repeated."""
 ABSENT_LIFE: Final = timedelta(seconds=15)
 """Time for which a missing object or kind, or an empty selector, stays cached."""
 UNUSED_LIFE: Final = timedelta(hours=1)
-"""How long an answer is kept that nobody asks for (the original's span)."""
+"""Time after which an unused answer is dropped (the original's span)."""
 REREAD_AFTER: Final = timedelta(milliseconds=100)
 """Delay before a new object that selects no pods yet is read again."""
 REDISCOVERED_AFTER: Final = timedelta(seconds=1)
@@ -52,10 +52,10 @@ _MAX_API_VERSION: Final = _MAX_NAME + 1 + _MAX_KIND
 
 
 class ScaleReader(Protocol):
-    """The one way to read that is needed here."""
+    """Interface for the one read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Unknown:
 
 
 class Missing(StrEnum):
-    """Why there is no scale to read."""
+    """Reasons why there is no scale to read."""
 
     OBJECT = "not found"
     """No such object, or no such kind: both may be created at any moment."""
@@ -102,11 +102,11 @@ class _Kept(Generic[ValueT]):
     asked_at: datetime
     kept_at: datetime
     confirmed_for: str = ""
-    """The uid of an owner reference that the answer contradicts, and was asked for with."""
+    """The uid of the owner reference that was asked about, and that the answer contradicts."""
 
 
 class _Answers(Generic[KeyT, ValueT]):
-    """Answers by question, each with its time to be asked for again; the least used ones go."""
+    """Answers by question, each with its time to be renewed; the least recently used ones go."""
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
@@ -115,7 +115,7 @@ class _Answers(Generic[KeyT, ValueT]):
         self._swept_at = clock.now()
 
     def find(self, key: KeyT) -> _Kept[ValueT] | None:
-        """The answer, however old; it counts as used."""
+        """Return the answer, however old; it counts as used."""
         kept = self._kept.get(key)
         if kept is not None:
             kept.asked_at = self._clock.now()
@@ -123,12 +123,12 @@ class _Answers(Generic[KeyT, ValueT]):
         return kept
 
     def fresh(self, key: KeyT) -> _Kept[ValueT] | None:
-        """The answer, unless it is time to ask again."""
+        """Return the answer, unless it is time to ask again."""
         kept = self.find(key)
         return kept if kept is not None and kept.asked_at < kept.fresh_until else None
 
     def keep(self, key: KeyT, value: ValueT, life: timedelta, confirmed_for: str = "") -> ValueT:
-        """The answer itself, which is also kept."""
+        """Store the answer and return it."""
         now = self._clock.now()
         self._kept[key] = _Kept(value, now + life, now, now, confirmed_for)
         self._kept.move_to_end(key)
@@ -146,7 +146,7 @@ def _is_unused(kept: _Kept[ValueT], now: datetime) -> bool:
 
 
 class Scales:
-    """Asks for scales, and remembers the answers."""
+    """Fetches scales, and caches the answers."""
 
     def __init__(self, server: ScaleReader, *, clock: Clock, random: Random) -> None:
         self._server = server
@@ -160,14 +160,14 @@ class Scales:
         self._rights = MissingRights()
 
     def refusals(self) -> Mapping[str, ForbiddenError]:
-        """Which rights were missing last time, by the kind that was asked for."""
+        """Return the rights that were missing last time, by the kind that was asked for."""
         return self._rights.refusals()
 
     def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> CachedScale | None:
-        """The last answer, however old, without asking; None if there is none.
+        """Return the last answer, however old, without a request; None if there is none.
 
-        An answer that contradicts the uid of an owner reference is due, unless it was asked for
-        because of that reference: whatever the reference names was created before.
+        An answer that contradicts the uid of an owner reference is due. It is not if it was asked
+        for because of that reference, which names an object that was created before.
         """
         if not _is_possible(name, api_version, uid):
             return CachedScale(Missing.SCALE, is_fresh=True)
@@ -188,7 +188,7 @@ class Scales:
     async def workload(
         self, name: WorkloadName, api_version: str, uid: str = ""
     ) -> Workload | Unknown | None:
-        """The workload as its scale shows it; None if there is none, or it cannot be scaled."""
+        """Return the workload as its scale shows it; None if there is none, or it has no scale."""
         found = self.peek(name, api_version, uid)
         answer = found.answer if found is not None and found.is_fresh else None
         if answer is None:
@@ -220,7 +220,7 @@ class Scales:
             if first is None or first.value != answer.uid:
                 self._unsettled.keep(key, answer.uid, SETTLES_WITHIN)
             return ABSENT_LIFE
-        # Spread, so that answers that came together are not due together.
+        # Random, so that answers that came together are not due together.
         return SCALE_LIFE * self._random.uniform(1, 2)
 
     def _is_settling(self, key: _Scalable, answer: Answer, now: datetime) -> bool:
@@ -274,7 +274,7 @@ class Scales:
     async def _fetch_scalable(
         self, api_version: str, kind: str, absent_life: timedelta
     ) -> Mapping[str, tuple[str, ...]]:
-        """The scalable resources of each kind; read again soon for a kind that is not there."""
+        """Return the scalable resources of each kind; read again soon for a missing kind."""
         kept = self._scalable.fresh(api_version)
         if kept is not None and (kind in kept.value or kept.asked_at < kept.kept_at + absent_life):
             return kept.value

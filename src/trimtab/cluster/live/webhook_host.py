@@ -1,4 +1,4 @@
-"""What a webhook keeps in a real cluster: its Secret and its registration; and trials with pods."""
+"""The webhook's objects in a real cluster: its Secret, its registration, and trials with pods."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,11 +26,11 @@ class LiveWebhookHost:
         self._rights = MissingRights()
 
     def problems(self) -> Mapping[str, Exception]:
-        """Which right kept an act from being done last time, by act."""
+        """Return the missing right of each act that failed last time, by act."""
         return self._rights.refusals()
 
     async def fetch_secret(self, namespace: str, name: str) -> Secret | None:
-        """The Secret as it is on the server, if there is one."""
+        """Fetch the Secret from the server, if there is one."""
         path = paths.item(paths.collection("v1", "secrets", namespace), name)
         with self._rights.noted("fetch secret"), suppress(NotFoundError):
             return secrets.decode_secret(await self._client.fetch(path))
@@ -51,14 +51,14 @@ class LiveWebhookHost:
                 raise ConflictError(error.request, error.status) from error
 
     async def fetch_registration(self, name: str) -> Registration | None:
-        """The registration as it is on the server, if there is one."""
+        """Fetch the registration from the server, if there is one."""
         path = paths.item(_REGISTRATIONS, name)
         with self._rights.noted("fetch registration"), suppress(NotFoundError):
             return webhook_configurations.decode_registration(await self._client.fetch(path))
         return None
 
     async def write_registration(self, found: Registration | None, wanted: Registration) -> None:
-        """Create the registration, or make the wanted one of the one that was found."""
+        """Create the registration, or patch the one that was found into the wanted one."""
         with self._rights.noted("write registration"):
             if found is None:
                 await self._client.post(
@@ -68,7 +68,7 @@ class LiveWebhookHost:
                 await self._patch_registration(found, wanted)
 
     async def try_pod(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """The annotations that a modest pod with these labels would have; none is made."""
+        """Return the annotations that a small pod with these labels would have; none is created."""
         path = f"{paths.pods(namespace)}?dryRun=All"
         with self._rights.noted("try pod"):
             return dry_run_pod.decode_annotations(

@@ -1,4 +1,4 @@
-"""What is done to a real cluster: the acts of the `Cluster` port, by requests to its API server."""
+"""Writes to a real cluster: the acts of the `Cluster` port, by requests to its API server."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -35,16 +35,16 @@ from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.pods import Pod, asks_for_same
 
 _MAX_SERIES: Final = 4096
-"""Different events that are remembered; as many as client-go remembers."""
+"""Maximum number of different events that are remembered; the same as in client-go."""
 _COUNT_EVERY: Final = timedelta(minutes=5)
-"""How often a count is written; client-go too lets a chatty object through once in 5 minutes."""
+"""Interval between writes of a count; client-go too lets a busy object through every 5 minutes."""
 
 _Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(slots=True)
 class _Series:
-    """Equal events: the object that stands for them, and how many there were."""
+    """Equal events: the object that stands for them, and their number."""
 
     path: str
     written_at: datetime
@@ -52,17 +52,17 @@ class _Series:
 
 
 class EventLog:
-    """Writes events, each kind of them once and then as a count."""
+    """Writes events; equal events are written once and then as a count."""
 
     def __init__(self, client: Client, rights: MissingRights) -> None:
         self._client = client
         self._rights = rights
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self.failures = 0
-        """How many events the server did not take."""
+        """Number of events that the server did not take."""
 
     async def emit(self, event: Event) -> None:
-        """Tell what happened, or that it happened again."""
+        """Write the event, or count it if an equal one was written before."""
         try:
             with self._rights.noted("emit"):
                 await self._write(event)
@@ -81,7 +81,7 @@ class EventLog:
 
     async def _begin(self, event: Event) -> None:
         path = paths.collection("v1", "events", event.about.namespace or "default")
-        # Remembered first: equal events that come meanwhile are counted, not told again.
+        # Remembered first: equal events that come meanwhile are counted, not written again.
         self._series[_key(event)] = _Series(paths.item(path, events.event_name(event)), event.at)
         if len(self._series) > _MAX_SERIES:
             self._series.popitem(last=False)
@@ -120,7 +120,7 @@ _CHANGES_TOO_OFTEN: Final = Status(
 
 
 class Acts:
-    """The acts of a real cluster; what is known of stored checkpoints comes from their store."""
+    """The acts of a real cluster; the store of checkpoints shows which ones exist."""
 
     def __init__(self, client: Client, checkpoints: "Store[Checkpoint]") -> None:
         self._client = client
@@ -129,12 +129,12 @@ class Acts:
         self._events = EventLog(client, self._rights)
 
     def problems(self) -> Mapping[str, Exception]:
-        """Which right kept an act from being done last time, by act."""
+        """Return the missing right of each act that failed last time, by act."""
         return self._rights.refusals()
 
     @property
     def lost_events(self) -> int:
-        """How many events the server did not take."""
+        """Number of events that the server did not take."""
         return self._events.failures
 
     async def publish_status(
@@ -148,10 +148,10 @@ class Acts:
         patch = autoscalers.encode_status_patch(
             recommendation, conditions, observed_generation=generation
         )
-        # What would be written is compared, for times and amounts are coarser there than here.
+        # The encoded patches are compared, since times and amounts are coarser on the wire.
         if patch != _stored_status(autoscaler):
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
-            # Pods are started without advice until this is there (decision 0015).
+            # Pods start without a recommendation until this is there (decision 0015).
             is_first = bool(recommendation) and not autoscaler.recommendation
             with self._rights.noted("publish status"):
                 await self._client.patch(path, patch, is_exempt=is_first)
@@ -161,7 +161,8 @@ class Acts:
     ) -> None:
         """Write all conditions and nothing else, if they differ from what is there.
 
-        Who writes a part has read the whole: a version that was not seen stops it (ConflictError).
+        The patch replaces the whole list, so it applies only to the version that was seen
+        (ConflictError).
         """
         patch = autoscalers.encode_conditions_patch(autoscaler, conditions)
         if patch != autoscalers.encode_conditions_patch(autoscaler, autoscaler.conditions):
@@ -170,7 +171,7 @@ class Acts:
                 await self._patch_if_it_applies(path, patch)
 
     async def save_checkpoint(self, checkpoint: "Checkpoint") -> None:
-        """Write a checkpoint, making the object if there is none."""
+        """Write a checkpoint, creating the object if there is none."""
         stored = self._checkpoints.find(checkpoint.namespace, checkpoint.written_name)
         with self._rights.noted("save checkpoint"):
             if stored is None:
@@ -215,15 +216,15 @@ class Acts:
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is in the version that was seen and its budgets allow it.
 
-        What is disrupted for nothing is not mended by trying again, so any change since the
-        decision stops it (ConflictError); a PodDisruptionBudget does too (BudgetError).
+        A needless disruption cannot be undone by a retry, so any change since the decision stops
+        the eviction (ConflictError). A PodDisruptionBudget does too (BudgetError).
         """
         path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
         with self._rights.noted("evict"):
             await self._client.post(path, evictions.encode_eviction(pod))
 
     async def try_eviction(self, pod: Pod) -> None:
-        """Raise whatever `evict` would, and evict nobody."""
+        """Raise the errors that `evict` would, without evicting the pod."""
         path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
         with self._rights.noted("evict"):
             await self._client.post(f"{path}?dryRun=All", evictions.encode_eviction(pod))
@@ -231,8 +232,8 @@ class Acts:
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it still asks for what was seen.
 
-        ConflictError if another manager has set a size since: it may know better. A change of
-        anything else is no obstacle, or a busy label would keep a pod from its size.
+        ConflictError if another manager has set a size since: it may have newer information. Other
+        changes do not matter, or a label that changes often would keep a pod from its size.
         """
         with self._rights.noted("resize"):
             for _ in range(_RESIZE_ATTEMPTS):
@@ -250,14 +251,14 @@ class Acts:
             await self._patch_seen(pod, patch)
 
     async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
-        """The pods with that label, as they are on the server."""
+        """List the pods with that label from the server."""
         selector = {"labelSelector": f"{label}={value}"}
         with self._rights.noted("list pods"):
             found = await self._client.fetch(paths.pods(namespace), selector)
         return lists.decode_list(found, pods.decode_pod).items
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Fetch the lease from the server, if there is one."""
         path = paths.item(paths.collection(LEASES, "leases", namespace), name)
         with self._rights.noted("fetch lease"), suppress(NotFoundError):
             return leases.decode_lease(await self._client.fetch(path, is_urgent=True))
@@ -274,7 +275,7 @@ class Acts:
             return leases.decode_lease(await self._client.put(named, body, is_urgent=True))
 
     async def emit(self, event: Event) -> None:
-        """Tell what happened; equal events are counted, and a failure is nobody's problem."""
+        """Write an event; equal events are counted, and a failure is not raised."""
         await self._events.emit(event)
 
     async def _create_checkpoint(self, checkpoint: "Checkpoint") -> None:
@@ -294,7 +295,7 @@ class Acts:
         try:
             await self._patch_checkpoint(checkpoint, stored.annotations)
         except NotFoundError:
-            # The store does not know yet that somebody has deleted it.
+            # The store does not know yet that another client has deleted it.
             path = paths.checkpoints(checkpoint.namespace)
             await self._client.post(path, checkpoint_wire.encode_checkpoint(checkpoint))
 
@@ -311,7 +312,7 @@ class Acts:
         try:
             found = await self._client.fetch(paths.pods(seen.namespace), only)
         except ApiError:
-            # Nothing was changed, which an error of this request would leave open.
+            # Nothing was changed, while an error of this request would leave that open.
             raise error from None
         pod = next(iter(lists.decode_list(found, pods.decode_pod).items), None)
         if pod is None or pod.uid != seen.uid or not asks_for_same(pod, seen):

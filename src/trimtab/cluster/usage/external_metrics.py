@@ -1,9 +1,9 @@
-"""Usage from the external metrics API, for clusters whose usage somebody else measures.
+"""Usage from the external metrics API, for clusters whose usage another system measures.
 
-It knows no list of all containers: each metric is asked for by the labels of pods. Pods are asked
-for many at a time, a few requests at once, for a bounded time; an answer that fails or makes no
-sense takes nothing from the others. Where a server does not take many pods in one request, which
-shows in its first answers, they are asked for one by one.
+The API has no list of all containers: each metric is queried by the labels of pods. A request
+names many pods; a few requests run at once, for a bounded time. An answer that fails or cannot be
+decoded takes nothing from the others. The first answers show whether a server takes many pods in
+one request; if not, each pod gets a request of its own.
 """
 
 import asyncio
@@ -26,29 +26,29 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 
 MOST_PODS: Final = 50
-"""So many pods are asked for at once at most; their names have to fit into an address."""
+"""Maximum number of pods in one request; their names have to fit into its address."""
 AT_ONCE: Final = 10
-"""So many requests are under way at once."""
+"""Maximum number of requests in flight."""
 _VERSION: Final = "external.metrics.k8s.io/v1beta1"
 _POD: Final = "pod"
-"""The label that is a pod's name in a metric (the original's)."""
+"""Label of a metric that names its pod (the original's)."""
 
 _Row: TypeAlias = tuple[str, str, str, float, int, int, bool, bool]
 
 
 class MetricReader(Protocol):
-    """The one way to read that is needed here."""
+    """Interface for the one read that is needed here."""
 
     async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
 
 
 class LateError(ClusterError):
-    """There was no time to ask for all pods."""
+    """The time was too short to ask for all pods."""
 
 
 class _Manner(Enum):
-    """How a server is asked."""
+    """Way in which a server is asked for pods."""
 
     UNKNOWN = auto()
     TOGETHER = auto()
@@ -79,7 +79,7 @@ class _Question:
 
 @dataclass(slots=True)
 class _Harvest:
-    """What came of the questions of one turn."""
+    """Results of the requests of one turn."""
 
     rows: list[_Row] = field(default_factory=list)
     problems: list[Exception] = field(default_factory=list)
@@ -95,16 +95,16 @@ class ExternalMetricsApi:
     metrics: Mapping[Resource, str]
     """The name of the metric that is the usage of a resource."""
     container_label: str
-    """The label that is a container's name in a metric."""
+    """Label of a metric that names its container."""
     clock: Clock
     within: timedelta = timedelta(seconds=30)
-    """After this time no further question is asked; it is the first one of the next turn."""
+    """After this time no further request begins; the next turn begins with the rest."""
     _manner: _Manner = field(default=_Manner.UNKNOWN, init=False)
     _next: int = field(default=0, init=False)
-    """How many questions of the last turn were asked, if not all of them were."""
+    """Position from which the next turn goes on, if the last one was cut short."""
 
     async def fetch(self, groups: Sequence[PodGroup]) -> UsageColumns:
-        """The newest readings of these pods, and what kept parts of them from coming."""
+        """Return the newest readings of these pods, with the problems of parts that are missing."""
         questions = deque(self._questions(groups))
         questions.rotate(-self._next)
         total, harvest = len(questions), _Harvest()
@@ -166,7 +166,7 @@ class ExternalMetricsApi:
             raise failure
 
     async def _knows_one_of(self, question: _Question, failure: ApiError | None) -> bool:
-        """Whether a server that knows nothing of many pods knows something of one of them."""
+        """Return True if a server without an answer for many pods has one for the first of them."""
         is_hopeless = isinstance(failure, ForbiddenError | UnreachableError)
         if is_hopeless or self._manner is not _Manner.UNKNOWN:
             return False
@@ -187,7 +187,7 @@ class ExternalMetricsApi:
 def _rows(
     question: _Question, readings: Sequence[ExternalReading], container_label: str, only: str = ""
 ) -> Iterator[_Row]:
-    """The readings of pods that were asked for; of one pod alone all are its own."""
+    """Yield the rows of pods that were asked for; if `only` one was, all readings are its own."""
     pods = frozenset(question.group.pods)
     is_cpu = question.resource is Resource.CPU
     for reading in readings:

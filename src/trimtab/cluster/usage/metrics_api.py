@@ -10,10 +10,10 @@ from trimtab.cluster.http import paths
 
 
 class UsageReader(Protocol):
-    """The one way to read that is needed here."""
+    """Interface for the one read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class MetricsApi:
     """The pods whose metrics could not be read last time."""
 
     async def fetch(self) -> UsageColumns:
-        """The newest reading of every container."""
-        # It knows neither pages nor watches; one list has it all.
+        """Return the newest reading of every container."""
+        # The API has neither pages nor watches; one list has everything.
         path = paths.collection("metrics.k8s.io/v1beta1", "pods", self.namespace)
         columns, self.unreadable = pod_metrics.decode_pod_metrics(await self.server.fetch(path))
         return columns

@@ -1,8 +1,7 @@
-"""Past usage from Prometheus, or from whatever else speaks its HTTP API.
+"""Past usage from Prometheus, or from any server that speaks its HTTP API.
 
-By which labels containers and pods are told is found out at the first query and remembered. Who
-asks for how much, and when again, is for others to decide; queries go through
-`prometheus_client.py`.
+The first query finds the labels of containers and pods, which are then remembered. Callers decide
+how much to query, and when. `prometheus_client.py` sends the queries.
 """
 
 import asyncio
@@ -33,16 +32,16 @@ from trimtab.core.usage.prometheus_labels import (
 )
 
 USUAL_JOB: Final = "kubernetes-cadvisor"
-"""The job that the original takes for granted."""
+"""The job that the original uses by default."""
 
 _INTERVAL_PROBES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=20))
 _POD_PROBES: Final = 16
-"""In so many steps the labels of pods are read: where they changed, the newest are found."""
+"""Number of steps in which the labels of pods are read: where they changed, the newest count."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesNames:
-    """What things are called there; what is as by default is found out."""
+    """Names of metrics, job and labels on the server; those left at their default are probed."""
 
     cpu_metric: str = "container_cpu_usage_seconds_total"
     memory_metric: str = "container_memory_working_set_bytes"
@@ -53,19 +52,19 @@ class SeriesNames:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """How things are told there."""
+    """Labels and metrics that were found on the server."""
 
     usage: UsageConvention
     pods: PodLabels | None
-    """None if nobody tells the labels of pods."""
+    """None if no metric has the labels of pods."""
     owners: OwnerLabels | None
-    """None if nobody tells the owners of pods."""
+    """None if no metric has the owners of pods."""
     interval: timedelta | None
-    """How far samples are apart."""
+    """Interval between samples."""
 
 
 class Prometheus:
-    """A Prometheus as a source of history; use it in `async with`, as often as you like."""
+    """A Prometheus as a source of history; use it in `async with`, as often as needed."""
 
     def __init__(self, client: QueryClient, names: SeriesNames) -> None:
         self._client = client
@@ -86,7 +85,7 @@ class Prometheus:
         await self._client.__aexit__(kind, error, trace)
 
     async def fetch_usage(self, resource: Resource, shard: Shard) -> PastUsage:
-        """The samples of all containers in a part of history."""
+        """Return the samples of all containers in a part of history."""
         found = await self._find()
         is_cpu = resource is Resource.CPU
         query = prometheus.past_usage(
@@ -97,7 +96,7 @@ class Prometheus:
             window=prometheus_labels.rate_window(shard.step, found.interval),
         )
         labels = found.usage.labels
-        # Whole amounts, as the original makes them of what Prometheus tells.
+        # Whole amounts, as the original makes them of what Prometheus returns.
         factor = 1000.0 if is_cpu else 1.0
         return history_samples.gather(
             Series((pod, container), one.times, np.floor(one.values * factor))
@@ -107,14 +106,14 @@ class Prometheus:
         )
 
     async def fetch_pods(self, shard: Shard) -> Sequence[PodTrace]:
-        """The labels of the pods that there were in that time, or else their owners."""
+        """Return the labels of the pods that existed in that time, or else their owners."""
         found = await self._find()
         step = max((shard.end - shard.begin) / _POD_PROBES, shard.step)
         coarse = Shard(shard.namespace, shard.begin, shard.end, step)
         traces: Sequence[PodTrace] = ()
         if found.pods is not None:
             traces = await self._fetch_labels(found.pods, coarse)
-        # kube-state-metrics tells no labels unless it is told to, but owners always.
+        # By default kube-state-metrics exports owners but no labels.
         if found.owners is not None and not any(trace.labels for trace in traces):
             traces = await self._fetch_owners(found.owners, coarse)
         return traces
@@ -126,7 +125,7 @@ class Prometheus:
             for one in await self._query_range(query, shard)
             if (pod := one.labels.get(labels.pod))
             and len(one.times)
-            # A query that is not ours may tell of other namespaces too.
+            # A custom query may return other namespaces too.
             and one.labels.get(labels.namespace) == shard.namespace
         ]
 
@@ -144,7 +143,7 @@ class Prometheus:
         ]
 
     async def count_series(self) -> Mapping[str, int]:
-        """How many series of usage there are now, by metric; a HistoryError if of memory none."""
+        """Count the present series of usage, by metric; a HistoryError if memory has none."""
         found = await self._find()
         counts = {}
         for metric in (self._names.cpu_metric, self._names.memory_metric):
@@ -153,7 +152,7 @@ class Prometheus:
         return counts
 
     def conventions(self) -> Mapping[str, str]:
-        """How containers and pods are told, as far as that was found out."""
+        """Return the labels of containers and pods, as far as they were found."""
         if self._found is None:
             return {}
         usage, pods, owners = self._found.usage, self._found.pods, self._found.owners
@@ -198,7 +197,7 @@ class Prometheus:
             try:
                 counts[span] = await self._count(query)
             except TooMuchHistoryError:
-                # The shorter spans have told enough.
+                # The shorter spans are enough.
                 break
         return prometheus_labels.sample_interval(counts)
 
@@ -234,7 +233,7 @@ class Prometheus:
 
 
 def _newest(series: LabelledSeries) -> float:
-    """The last number of a series; 0 if that is none."""
+    """Return the last value of a series; 0 if it is not a finite number."""
     return float(np.nan_to_num(series.values[-1:], nan=0.0, posinf=0.0, neginf=0.0).sum())
 
 

@@ -1,7 +1,7 @@
-"""One query after the other to a Prometheus: who we are there, and how much is in flight.
+"""Queries to a Prometheus: credentials, and bounds on what is in flight.
 
-No more queries than allowed are under way at once, and no answer larger than allowed is read to its
-end. What is asked, and what for, is for `prometheus.py` to say.
+The number of queries in flight is bounded. An answer that is too large is not read to its end.
+`prometheus.py` writes the queries.
 """
 
 import asyncio
@@ -39,24 +39,24 @@ _HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding",
 _CONNECT_PATIENCE: Final = timedelta(seconds=10)
 _SHOWN: Final = 200
 _TOO_MUCH: Final = ("too many", "exceed", "hit the max", "cannot select more than")
-"""What Prometheus, Thanos, Mimir and VictoriaMetrics say of queries that are too large."""
+"""Words of Prometheus, Thanos, Mimir and VictoriaMetrics for queries that are too large."""
 _TOO_MUCH_STATUSES: Final = (
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    # Prometheus: a query that makes sense, but could not be carried out.
+    # Prometheus: a valid query that could not be executed.
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """Where Prometheus is, and how much it may be asked at once."""
+    """Address of Prometheus, and bounds on queries."""
 
     address: str = "http://prometheus.monitoring.svc"
     timeout: timedelta = timedelta(minutes=5)
     most_queries: int = 4
-    """So many queries are under way at once."""
+    """Maximum number of queries in flight."""
     most_bytes: int = 32 * 2**20
-    """No answer may be larger; what would be is asked for in parts."""
+    """Maximum size of an answer; a larger range is split into parts."""
 
     def __post_init__(self) -> None:
         validation.require_interval("timeout", self.timeout)
@@ -66,7 +66,7 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class PrometheusAccess:
-    """Who we are to Prometheus; of several ways the first that is given counts."""
+    """Credentials for Prometheus; of several the first that is given counts."""
 
     token: str = ""
     token_file: str = ""
@@ -74,10 +74,10 @@ class PrometheusAccess:
     username: str = ""
     password: str = ""
     is_insecure: bool = False
-    """Whether anybody may be Prometheus."""
+    """True to accept any certificate."""
 
     def credentials(self, clock: Clock) -> Credentials:
-        """What shows who we are; a CredentialsError if a file is missing."""
+        """Return the credentials; raise a CredentialsError if a file is missing."""
         bare = Identity(trust_anyone() if self.is_insecure else None)
         if self.token_file:
             return TokenFile(Path(self.token_file), bare, clock)
@@ -99,7 +99,7 @@ class Exchange:
 
 
 class QueryClient:
-    """Asks one Prometheus; use it in `async with`, as often as you like."""
+    """Client of one Prometheus; use it in `async with`, as often as needed."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class QueryClient:
 
     @property
     def shown_address(self) -> str:
-        """The address without a password that may stand in it."""
+        """The address without the password that it may hold."""
         return str(parse_address(self._settings.address))
 
     async def __aenter__(self) -> Self:
@@ -137,7 +137,7 @@ class QueryClient:
         await pool.close()
 
     async def query(self, kind: str, parameters: Mapping[str, str]) -> Sequence[LabelledSeries]:
-        """What a query yields; decoded while it is under way, for its bytes are held until then."""
+        """Return the series of a query; decoding is part of its turn, which bounds memory."""
         async with self._turns:
             try:
                 return prometheus.decode_series(await self._fetch(f"/api/v1/{kind}", parameters))
@@ -173,7 +173,7 @@ class QueryClient:
         self, pool: ConnectionPool, request: bytes, identity: Identity
     ) -> tuple[int, bytes]:
         begin = self._clock.now()
-        # A kept one may be dead, and queries come seldom.
+        # A kept connection may be dead, and queries are rare.
         pool.forget_idle()
         connection = await pool.take(identity.trust)
         try:

@@ -1,10 +1,10 @@
-"""What pods and workloads have in common is kept once: stores of them have to stay small.
+"""Shared parts of pods and workloads are kept once, since stores of them have to stay small.
 
-Pods of one workload have the same labels, owner and resources, most of the time; resources that are
-written alike are one already when they are decoded. Of annotations only those are kept that
-deciders read; others are long and differ from pod to pod. Of ReplicaSets most are old revisions
-(F36), and those of one Deployment have nearly everything in common. Sharing is thrift, not meaning:
-a pod that went through here equals the one that did not, but for them.
+Most pods of one workload have the same labels, owner and resources; equal resources are already
+shared when they are decoded. Of annotations only those are kept that decisions read; others are
+long and differ from pod to pod. Most ReplicaSets are old revisions (F36), and those of one
+Deployment have nearly everything in common. Sharing saves memory only: except for annotations,
+the pod stays equal to the decoded one.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ from trimtab.core.model.selectors import LabelRequirement
 from trimtab.core.model.workloads import Workload
 
 OUR_ANNOTATIONS: Final = "vpa"
-"""What the names of our own annotations begin with (`core.annotations`)."""
+"""Prefix of the names of our own annotations (`core.annotations`)."""
 
 _KEPT: Final = 65_536
-"""So many different parts are known at a time; those that came up longest ago are forgotten."""
+"""Number of different parts that are shared at a time; the least recently used ones go."""
 
 
 def decode_thrifty_pod(data: bytes) -> Pod:
-    """The pod in the JSON of one Pod, as small as it can be kept."""
+    """Decode a pod from JSON, as small as it can be kept."""
     return share_parts(pods.decode_pod(data))
 
 
 def decode_thrifty_workload(kind: str, data: bytes) -> Workload:
-    """The workload in the JSON of one object of a well-known kind, as small as it can be kept."""
+    """Decode a workload of a well-known kind from JSON, as small as it can be kept."""
     workload = workloads.decode_workload(kind, data)
     selector = workload.selector
     if selector is not None:
@@ -39,13 +39,13 @@ def decode_thrifty_workload(kind: str, data: bytes) -> Workload:
 
 
 def share_parts(pod: Pod) -> Pod:
-    """The same pod made of shared parts, without annotations of others."""
+    """Return the same pod made of shared parts, without annotations of others."""
     ours = {name: value for name, value in pod.annotations.items() if _is_read(name)}
     return replace(
         pod,
         labels=_map(tuple(pod.labels.items())),
         annotations=_map(tuple(ours.items())),
-        # Where only others have annotations the map is there all the same.
+        # Where only others have annotations the map still exists.
         has_empty_annotations=pod.has_empty_annotations or (bool(pod.annotations) and not ours),
         owner=pod.owner and _owner(pod.owner),
     )

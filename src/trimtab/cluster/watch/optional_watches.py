@@ -1,7 +1,7 @@
-"""Feeds of what is good to know, begun once the server says that we may read it.
+"""Feeds of optional objects, which begin once the server says that we may read them.
 
-Who may not, as in an installation for one namespace, never asks for it: a request that is refused
-again and again looks like an attack to those who read the server's audit log.
+A component without the right, as in an installation for one namespace, never sends the request.
+Repeated refusals look like an attack in the server's audit log.
 """
 
 from datetime import timedelta
@@ -16,35 +16,35 @@ from trimtab.cluster.http import paths
 from trimtab.cluster.ports import Clock
 
 ASK_AGAIN: Final = timedelta(minutes=1)
-"""After so long a right may have been given."""
+"""Interval of the question, since a right may have been granted meanwhile."""
 ASK_AT_FIRST: Final = timedelta(seconds=1)
-"""So long, and then longer each time, in the beginning: a server that has just started, or roles
-that are made with us, may not be known yet, and who acts meanwhile sees less than it may."""
+"""First delay of the question, which then doubles. A server that has just started may not know our
+roles yet, and a component that acts meanwhile sees less than it may."""
 _REVIEWS: Final = paths.collection("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 
 
 class AccessReviewer(Protocol):
-    """The one way to ask that is needed here."""
+    """Interface for the one request that is needed here."""
 
     async def post(self, path: str, body: bytes) -> bytes:
-        """What the server answers."""
+        """Return the server's answer."""
 
 
 class Fed(Protocol):
-    """A feed of whatever kind."""
+    """A feed of any kind."""
 
     path: str
 
     @property
     def problem(self) -> Exception | None:
-        """What keeps the store from getting newer."""
+        """Error that keeps the store from getting newer."""
 
     async def run(self) -> NoReturn:
         """Feed the store until cancelled."""
 
 
 class PermittedFeed:
-    """A feed that begins when it may: of all there is, or of one namespace."""
+    """A feed that begins once it is permitted: of all namespaces, or of one."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class PermittedFeed:
 
     @property
     def problem(self) -> Exception | None:
-        """What keeps the store from getting newer."""
+        """Error that keeps the store from getting newer."""
         return self._refusal or self._feed.problem
 
     async def run(self) -> NoReturn:
-        """Feed the store until cancelled, from when on that is allowed."""
+        """Feed the store until cancelled, from the moment that is permitted."""
         delay = ASK_AT_FIRST
         while not await self._may_list():
             self._refusal = errors.missing_right(
@@ -86,6 +86,6 @@ class PermittedFeed:
         try:
             answer = access_reviews.decode_answer(await self._server.post(_REVIEWS, question))
         except (ClusterError, DecodeError):
-            # Nobody says no: the list itself shows what is the matter.
+            # Without a clear no, the list itself will show the problem.
             return True
         return answer is not False

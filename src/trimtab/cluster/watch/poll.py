@@ -1,4 +1,4 @@
-"""One object that is looked at now and then, where a right to read that one is all there is.
+"""A store of one object that is polled, for a role that may only read this object.
 
 A watch of a single cluster-wide object takes a right for the whole cluster. To fetch a namespace,
 however, a role in that very namespace is enough.
@@ -20,10 +20,10 @@ LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
 class PolledReader(Protocol):
-    """The one way to read that is needed here."""
+    """Interface for the one read that is needed here."""
 
     async def fetch(self, path: str) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
 
 
 class Poll(Generic[RecordT]):
@@ -44,10 +44,10 @@ class Poll(Generic[RecordT]):
         self._clock = clock
         self.path = path
         self.problem: Exception | None = None
-        """What went wrong last; None once the server has answered again."""
+        """Error of the last read; None once the server has answered again."""
 
     async def run(self) -> NoReturn:
-        """Look at the object until cancelled."""
+        """Read the object at intervals until cancelled."""
         while True:
             try:
                 await self._look()

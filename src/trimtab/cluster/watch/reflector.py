@@ -1,7 +1,7 @@
-"""Feeding a store: runs the state machine of a watch over the network, for as long as it is let.
+"""Reflector: runs the state machine of a watch over the network, and feeds a store.
 
-Whatever disturbs it (a cut connection, a restarted server, a forgotten version, an answer that
-makes no sense), it waits a little longer each time and goes on; the store keeps what it has.
+Disturbances are a cut connection, a restarted server, a forgotten version, or an answer that
+cannot be decoded. After each one it waits a little longer and goes on; the store keeps its content.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -27,11 +27,11 @@ RecordT = TypeVar("RecordT")
 PAGE_SIZE: Final = 500
 """Objects per page of a list: what client-go asks for, and 45 MiB at most for 10 000 pods."""
 WATCH_SECONDS: Final = (1800, 3600)
-"""How long one watch lasts: as an API server has it by itself. A watch that is dead is noticed by
-the bookmarks that do not come, so it need not be opened anew as often as client-go's reflector does
-(300 to 600), which was most of what components at rest asked for."""
+"""Range of the duration of one watch, as an API server has it by default. Missing bookmarks show
+that a watch is dead, so it can last longer than in client-go's reflector (300 to 600). Those
+reconnects were most of the requests of components at rest."""
 QUIET_WATCH_SECONDS: Final = (60, 120)
-"""The same for kinds of which the server sends no bookmarks; a client waits longer than that."""
+"""The same for kinds without bookmarks; the client's timeout is longer than that."""
 FIRST_DELAY: Final = timedelta(milliseconds=800)
 LONGEST_DELAY: Final = timedelta(seconds=30)
 """The delays of client-go's reflector."""
@@ -42,25 +42,25 @@ _SMALLER: Final = 8
 
 
 class ListWatcher(Protocol):
-    """The two ways to read that feeding needs."""
+    """Interface for the two reads that are needed here."""
 
     async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
-        """What the path shows."""
+        """Return the body of a GET."""
 
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer that has begun, and goes on until the server ends it."""
+        """Open a stream of lines, which lasts until the server ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedKind(Generic[RecordT]):
-    """Which objects to watch, and how to read them."""
+    """Objects to watch, and their decoder."""
 
     path: str
     decode: Callable[[bytes], RecordT]
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Selectors of labels or fields, if not all objects are wanted."""
     has_bookmarks: bool = True
-    """Whether the server says each minute that nothing has happened; not so for Event objects."""
+    """True if the server sends a bookmark each minute; it does not for Event objects."""
 
 
 class Feed(Generic[RecordT]):
@@ -86,7 +86,7 @@ class Feed(Generic[RecordT]):
         """Shrinks when a page has more bytes than the client takes."""
         self.path = kind.path
         self.problem: Exception | None = None
-        """What went wrong last; None once the server has answered again."""
+        """Error of the last request; None once the server has answered again."""
 
     async def run(self) -> NoReturn:
         """Feed the store until cancelled."""
@@ -94,8 +94,8 @@ class Feed(Generic[RecordT]):
             try:
                 is_well = await self._ask()
             except (GoneError, DecodeError) as error:
-                # Of a line that makes no sense it is not known which object it was about; going on
-                # behind it would leave a gap.
+                # The object of a line that cannot be decoded is unknown; going on
+                # after it would leave a gap.
                 self._state = state_machine.expire()
                 is_well, self.problem = False, error
             except TooLargeError as error:
@@ -142,13 +142,13 @@ class Feed(Generic[RecordT]):
 
     async def _take_events(self, state: state_machine.Listed | state_machine.Watching) -> bool:
         opened = self._state = state_machine.open_watch(state)
-        # Drawn anew each time, so that not all come back at once.
+        # Random each time, so that not all watches reconnect at once.
         bounds = WATCH_SECONDS if self._kind.has_bookmarks else QUIET_WATCH_SECONDS
         seconds = self._random.randint(*bounds)
         began_at = self._clock.now()
         ends_at = began_at + timedelta(seconds=seconds)
         async with aclosing(await self._open_stream(opened.version, seconds)) as lines:
-            # On a quiet day it takes a minute until the first line.
+            # Without changes it takes a minute until the first line.
             self.problem = None
             told = opened
             async for line in lines:
@@ -163,7 +163,7 @@ class Feed(Generic[RecordT]):
         self._state = state_machine.interrupt(told)
         has_lasted = self._clock.now() >= ends_at
         if has_lasted:
-            # Whoever lets a watch end in its time has told everything up to then.
+            # A server that ends a watch on time has sent everything up to then.
             self._failures = 0
             self._write(Confirm())
         # A server that ends each watch after one bookmark must not be asked as fast as it answers.

@@ -1,11 +1,11 @@
-"""A watch as a state machine: what is known, what to ask next, what the answer does to the store.
+"""A watch as a state machine: what is known, the next request, and the effect of its answer.
 
 1. All transitions are here, and nothing else: no network, no clock, no store.
 2. Each state holds only what it needs; the store's content is not part of any of them.
 3. The store changes by whole lists or by single objects. A new list is gathered beside the old
-   view and replaces it in one step at its end, so nobody ever sees half of it, or nothing.
-4. A version is remembered only once everything up to it has been told, so that a watch which goes
-   on from there has no gap. Being told something twice does no harm.
+   view and replaces it in one step at its end. A reader always sees one complete list.
+4. A version is remembered only once everything up to it has been taken in. A watch that goes on
+   from there has no gap. An event that comes twice does no harm.
 
     Empty -> Gathering -> Listed <-> Watching
       ^----------+----------+----------+  (the version is forgotten)
@@ -23,7 +23,7 @@ RecordT = TypeVar("RecordT")
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Nothing is known that one could go on from; the first page of a list is next."""
+    """No version is known to go on from; the first page of a list is next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Gathering(Generic[RecordT]):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """All up to a version has been told, and no watch is open."""
+    """Everything up to a version has been taken in, and no watch is open."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """All up to a version has been told, and a watch tells what comes after it."""
+    """Everything up to a version has been taken in, and a watch brings what comes after it."""
 
     version: str
 
@@ -52,7 +52,7 @@ State: TypeAlias = Empty | Gathering[RecordT] | Listed | Watching
 
 @dataclass(frozen=True, slots=True)
 class Replace(Generic[RecordT]):
-    """These are all objects, those of other names are gone."""
+    """Hold exactly these objects; all others are gone."""
 
     entries: tuple[StoredObject[RecordT], ...]
     unreadable: tuple[Unreadable, ...]
@@ -60,33 +60,33 @@ class Replace(Generic[RecordT]):
 
 @dataclass(frozen=True, slots=True)
 class Put(Generic[RecordT]):
-    """This is how one object looks now."""
+    """Hold this new state of one object."""
 
     entry: StoredObject[RecordT]
 
 
 @dataclass(frozen=True, slots=True)
 class Spoil:
-    """One object cannot be read any more."""
+    """Note that one object can no longer be read."""
 
     unreadable: Unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One object is gone."""
+    """Remove one object."""
 
     name: ObjectName
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Nothing has changed, and that is known to be current."""
+    """Note that the view is current, without a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Nothing is known to have changed."""
+    """Change nothing."""
 
 
 Change: TypeAlias = Replace[RecordT] | Put[RecordT] | Spoil | Drop | Confirm | Keep
@@ -96,14 +96,14 @@ _KEEP: Final = Keep()
 
 
 def continue_token(state: Empty | Gathering[RecordT]) -> str:
-    """What asks for the next page of the list; empty for the first page of a new one."""
+    """Return the token for the next page of the list; empty for the first page of a new one."""
     return state.pages[-1].continue_token if isinstance(state, Gathering) else ""
 
 
 def take_page(
     state: Empty | Gathering[RecordT], page: Listing[StoredObject[RecordT]]
 ) -> tuple[State[RecordT], Change[RecordT]]:
-    """After a page of the list has come."""
+    """Take in a page of the list."""
     pages = (*state.pages, page) if isinstance(state, Gathering) else (page,)
     if page.continue_token:
         return Gathering(pages), _KEEP
@@ -114,7 +114,7 @@ def take_page(
 
 
 def take_event(state: Watching, event: Told[RecordT]) -> tuple[Watching, Change[RecordT]]:
-    """After an event of the watch has come."""
+    """Take in an event of the watch."""
     match event:
         case watch_events.Applied(entry, version):
             return _at(version, state), Put(entry)
@@ -129,17 +129,17 @@ def take_event(state: Watching, event: Told[RecordT]) -> tuple[Watching, Change[
 
 
 def open_watch(state: Listed | Watching) -> Watching:
-    """After the server was asked for events."""
+    """Begin a watch, after the server was asked for events."""
     return Watching(state.version)
 
 
 def expire() -> Empty:
-    """After the server has forgotten a version, or said what makes no sense: all starts anew."""
+    """Start from an empty state, after a version was forgotten or an answer made no sense."""
     return EMPTY
 
 
 def interrupt(state: State[RecordT]) -> State[RecordT]:
-    """After an answer has ended or failed to come: what was told stays told."""
+    """Return the state after an answer has ended or failed to come: what was taken in stays."""
     return Listed(state.version) if isinstance(state, Watching) else state
 
 

@@ -1,7 +1,7 @@
 """Stores: the local copy of all objects of one kind, with one handle to write and one to read.
 
-Whoever feeds a store holds its `Writer`; deciders get the `Reader`, which cannot change anything.
-Readers never see a list half done: `replace` swaps the whole content and tells only differences.
+The feed of a store holds its `Writer`. Components get the `Reader`, which cannot change anything.
+Readers always see a complete list: `replace` swaps the whole content and reports only differences.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ from trimtab.core.model.resources import Resources
 RecordT = TypeVar("RecordT")
 
 CHANGES_KEPT: Final = 100_000
-"""So many changed objects wait for one reader at most; then the oldest is forgotten."""
+"""Maximum number of changed objects that wait for one reader; beyond it the oldest is dropped."""
 
 
 class Changes(AsyncIterator[RecordT]):
     """Objects that have appeared or changed, oldest first; one that changed twice comes once.
 
-    It is filled from the moment it is made, and no longer than somebody holds it.
+    It is filled from the moment it is made, as long as there is a reference to it.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[ObjectName, RecordT] = {}
         self._filled = asyncio.Event()
         self.forgotten = 0
-        """How many were never told, because too many waited."""
+        """Number of objects that were dropped because too many waited."""
 
     async def __anext__(self) -> RecordT:
         while not self._waiting:
@@ -48,7 +48,7 @@ class Changes(AsyncIterator[RecordT]):
         return self._waiting.pop(next(iter(self._waiting)))
 
     def add(self, entry: StoredObject[RecordT]) -> None:
-        """Let the object come, in the place of what it looked like before."""
+        """Add the object, in the place of its earlier state."""
         self._waiting[entry.name] = entry.record
         if len(self._waiting) > CHANGES_KEPT:
             del self._waiting[next(iter(self._waiting))]
@@ -64,7 +64,7 @@ class Index(Generic[RecordT]):
         self._groups: dict[Hashable, dict[ObjectName, RecordT]] = {}
 
     def under(self, key: Hashable) -> Sequence[RecordT]:
-        """The objects with this key, in the order in which they came to it."""
+        """Return the objects with this key, in the order in which they came to it."""
         found = self._groups.get(key)
         return () if found is None else tuple(found.values())
 
@@ -73,14 +73,14 @@ class Index(Generic[RecordT]):
         return key in self._groups
 
     def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:
-        """Take note of how an object changed; None where it was or is not there."""
+        """Note how an object changed; None where it did or does not exist."""
         if before is not None and (after is None or self._key(after) != self._key(before)):
             self._drop(name, self._key(before))
         if after is not None:
             self._groups.setdefault(self._key(after), {})[name] = after
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Remove everything."""
         self._groups = {}
 
     def _drop(self, name: ObjectName, key: Hashable) -> None:
@@ -100,7 +100,7 @@ class Totals(Generic[RecordT]):
         self._key = key
         self._amounts = amounts
         self._sums: dict[str, tuple[int, Resources]] = {}
-        """By key how many objects there are, and what they take together."""
+        """Number of objects and their sums, by key."""
 
     def by_key(self) -> Mapping[str, Resources]:
         """Return the sums as they are now; they never change later."""
@@ -111,15 +111,15 @@ class Totals(Generic[RecordT]):
         return {key: count for key, (count, _) in self._sums.items()}
 
     def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:  # noqa: ARG002
-        """Count how an object changed; None where it was or is not there."""
+        """Count how an object changed; None where it did or does not exist."""
         lost, gained = self._share(before), self._share(after)
-        # Most changes of an object are none of what it takes.
+        # Most changes of an object leave its amounts as they are.
         if lost != gained:
             self._add(*lost, -1)
             self._add(*gained, 1)
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Remove everything."""
         self._sums = {}
 
     def _share(self, record: RecordT | None) -> tuple[str | None, Resources]:
@@ -139,7 +139,7 @@ class Totals(Generic[RecordT]):
 
 
 class _Contents(Generic[RecordT]):
-    """What both handles share."""
+    """Content that both handles share."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -148,7 +148,7 @@ class _Contents(Generic[RecordT]):
         self.current_at: datetime | None = None
         self.synced = asyncio.Event()
         self.readers: list[ReferenceType[Changes[RecordT]]] = []
-        """In the order in which they came; those that nobody holds any more leave it."""
+        """In the order in which they came; a reader without references leaves the list."""
         self.indexes: list[Index[RecordT] | Totals[RecordT]] = []
 
     def find(self, name: ObjectName) -> RecordT | None:
@@ -164,20 +164,20 @@ class _Contents(Generic[RecordT]):
                 index.put(ObjectName(namespace, name), None, record)
 
     def tell(self, entry: StoredObject[RecordT]) -> None:
-        # A copy: one may leave while another is told.
+        # A copy: one reader may leave while another is filled.
         for reference in tuple(self.readers):
             if (reader := reference()) is not None:
                 reader.add(entry)
 
 
 class Reader(Generic[RecordT]):
-    """The store as deciders see it."""
+    """The store as components see it."""
 
     def __init__(self, contents: _Contents[RecordT]) -> None:
         self._contents = contents
 
     def __iter__(self) -> Iterator[RecordT]:
-        # A copy: who waits between two objects must not meet a store that has changed meanwhile.
+        # A copy, since the store may change while the caller waits between two objects.
         return iter(
             [record for each in self._contents.by_namespace.values() for record in each.values()]
         )
@@ -186,35 +186,35 @@ class Reader(Generic[RecordT]):
         return sum(map(len, self._contents.by_namespace.values()))
 
     def find(self, namespace: str, name: str) -> RecordT | None:
-        """The object of that name, if there is one that can be read."""
+        """Return the object of that name, if there is one that can be read."""
         siblings = self._contents.by_namespace.get(namespace)
         return None if siblings is None else siblings.get(name)
 
     def in_namespace(self, namespace: str) -> Sequence[RecordT]:
-        """All objects of one namespace, in the order of their names."""
+        """Return all objects of one namespace, in the order of their names."""
         siblings = self._contents.by_namespace.get(namespace)
         return () if siblings is None else tuple(siblings[name] for name in sorted(siblings))
 
     def age(self) -> timedelta | None:
-        """How long ago the view was last known to be current; None before the first list."""
+        """Return the time since the view was known to be current; None before the first list."""
         at = self._contents.current_at
-        # A wall clock may be set back; nothing is newer than current.
+        # A wall clock may be set back; an age is never negative.
         return None if at is None else max(timedelta(), self._contents.clock.now() - at)
 
     @property
     def current_at(self) -> datetime | None:
-        """When the view was last known to be current; None before the first list."""
+        """Time at which the view was last known to be current; None before the first list."""
         return self._contents.current_at
 
     def changes(self) -> Changes[RecordT]:
-        """Objects as they appear or change from now on; one that changes twice may come once."""
+        """Yield objects as they appear or change from now on; several changes may come as one."""
         changes: Changes[RecordT] = Changes()
         readers = self._contents.readers
         readers.append(ref(changes, readers.remove))
         return changes
 
     def index(self, key: Callable[[RecordT], Hashable]) -> Index[RecordT]:
-        """The objects by a key that follows from each of them; kept as long as the store."""
+        """Make an index by a key that follows from each object; kept as long as the store."""
         index = Index(key)
         self._contents.fill(index)
         self._contents.indexes.append(index)
@@ -223,7 +223,7 @@ class Reader(Generic[RecordT]):
     def totals(
         self, key: Callable[[RecordT], str | None], amounts: Callable[[RecordT], Resources]
     ) -> Totals[RecordT]:
-        """Sums of what the objects take, by a key; kept as long as the store."""
+        """Make sums of what the objects take, by a key; kept as long as the store."""
         totals = Totals(key, amounts)
         self._contents.fill(totals)
         self._contents.indexes.append(totals)
@@ -231,7 +231,7 @@ class Reader(Generic[RecordT]):
 
     @property
     def unreadable(self) -> Sequence[Unreadable]:
-        """Objects that are there but cannot be read; nobody may take them for deleted."""
+        """Objects that exist but cannot be read; they must not be taken for deleted."""
         return tuple(self._contents.unreadable.values())
 
     async def synced(self) -> None:
@@ -240,7 +240,7 @@ class Reader(Generic[RecordT]):
 
 
 class Writer(Generic[RecordT]):
-    """The store as the watch that feeds it sees it."""
+    """The store as its feed sees it."""
 
     def __init__(self, contents: _Contents[RecordT]) -> None:
         self._contents = contents
@@ -248,7 +248,7 @@ class Writer(Generic[RecordT]):
     def replace(
         self, entries: Iterable[StoredObject[RecordT]], unreadable: Iterable[Unreadable] = ()
     ) -> None:
-        """Hold exactly these objects, and tell which of them are new or different."""
+        """Hold exactly these objects, and report which of them are new or different."""
         contents = self._contents
         fresh: dict[str, dict[str, RecordT]] = {}
         different = []
@@ -266,7 +266,7 @@ class Writer(Generic[RecordT]):
             contents.tell(entry)
 
     def put(self, entry: StoredObject[RecordT]) -> None:
-        """Hold this object in the place of what it was before."""
+        """Hold this object in the place of its earlier state."""
         contents = self._contents
         contents.confirm()
         contents.unreadable.pop(entry.name, None)
@@ -279,13 +279,13 @@ class Writer(Generic[RecordT]):
             contents.tell(entry)
 
     def spoil(self, unreadable: Unreadable) -> None:
-        """Hold the object as one that cannot be read; what it was before is no longer true."""
+        """Hold the object as one that cannot be read; its earlier state is no longer true."""
         name = ObjectName(unreadable.namespace, unreadable.name)
         self.drop(name)
         self._contents.unreadable[name] = unreadable
 
     def drop(self, name: ObjectName) -> None:
-        """Hold the object no longer."""
+        """Remove the object."""
         contents = self._contents
         contents.confirm()
         contents.unreadable.pop(name, None)
@@ -297,11 +297,11 @@ class Writer(Generic[RecordT]):
             contents.by_namespace.pop(name.namespace, None)
 
     def confirm(self) -> None:
-        """Know that nothing has changed up to now."""
+        """Note that nothing has changed up to now."""
         self._contents.confirm()
 
 
 def open_store(clock: Clock) -> tuple[Writer[RecordT], Reader[RecordT]]:
-    """A new store, by its two handles."""
+    """Make a new store and return its two handles."""
     contents: _Contents[RecordT] = _Contents(clock)
     return Writer(contents), Reader(contents)

@@ -10,15 +10,15 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server or a proxy is."""
+    """Address of a server or a proxy."""
 
     host: str
     port: int
     is_secure: bool
     path: str = ""
-    """What stands before the path of each request."""
+    """Prefix of the path of each request."""
     authorization: str = ""
-    """What shows the name and the password that stand in the address."""
+    """Value of the Authorization header for the name and the password in the address."""
 
     @property
     def authority(self) -> str:
@@ -28,11 +28,11 @@ class Address:
 
     @property
     def endpoint(self) -> str:
-        """The same, with the port in any case."""
+        """The host and the port, which is always named."""
         return f"{self._shown_host}:{self.port}"
 
     def __str__(self) -> str:
-        """The address without a name and a password that may stand in it."""
+        """Return the address without the name and the password that it may hold."""
         return f"http{'s' if self.is_secure else ''}://{self.authority}{self.path}"
 
     @property
@@ -41,7 +41,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """The parts of an http or https address; a ValueError if it is none."""
+    """Parse an http or https address; raise a ValueError for any other text."""
     url = urlsplit(text)
     if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
         raise ValueError(f"expected an https:// address, got {text!r}")

@@ -1,4 +1,4 @@
-"""The real clock: the one place that asks the machine for the time."""
+"""The real clock: the one place that reads the machine's time."""
 
 import asyncio
 import time
@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 
 class RealClock:
-    """The time as the machine has it."""
+    """The machine's time."""
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
+        """Return the present moment in UTC."""
         return datetime.now(UTC)
 
     def elapsed(self) -> timedelta:
-        """The time since some fixed moment, on a clock that nobody can set."""
+        """Return the time since some fixed moment, on a clock that cannot be set."""
         return timedelta(seconds=time.monotonic())
 
     async def sleep(self, span: timedelta) -> None:

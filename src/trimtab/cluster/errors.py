@@ -1,19 +1,19 @@
-"""What can go wrong with the API server, by what a caller can do about it.
+"""Errors of the API server, sorted by what a caller can do about them.
 
     ClusterError
-    ├── CredentialsError           no way in: a kubeconfig, a token or a plugin is broken
-    │   └── PluginError            a plugin that a kubeconfig names gives nothing
-    ├── RivalError                 our lease is in the hands of something other than Trimtab
+    ├── CredentialsError           a kubeconfig, a token or a plugin is broken
+    │   └── PluginError            a plugin that a kubeconfig names gives no credentials
+    ├── RivalError                 something other than Trimtab holds our lease
     ├── HistoryError               past usage cannot be read now
     │   └── TooMuchHistoryError    a part of it is too large to be read at once
-    └── ApiError                   a request that failed; any status that nobody treats apart
+    └── ApiError                   a request that failed, with any status not listed below
         ├── UnauthorizedError      401: the server does not know us
         ├── ForbiddenError         403: a right is missing (`right` says which), or a quota is full
         ├── NotFoundError          404
-        ├── ConflictError          409: somebody was faster, or it exists already
-        ├── GoneError              410: that version is forgotten; list anew
+        ├── ConflictError          409: another client was faster, or the object exists already
+        ├── GoneError              410: the server has forgotten that version; list again
         ├── InvalidError           422: the server does not accept the object or the patch
-        ├── TooManyRequestsError   429: later, perhaps after `retry_after`
+        ├── TooManyRequestsError   429: try later, perhaps after `retry_after`
         │   └── BudgetError        a PodDisruptionBudget does not allow the eviction now
         └── UnreachableError       no answer, or not all of it: network, TLS, timeouts
             └── TooLargeError      the answer has more bytes than a component takes
@@ -44,23 +44,23 @@ LONGEST_WAIT: Final = timedelta(seconds=30)
 
 
 class ClusterError(Exception):
-    """Anything that keeps us from the cluster."""
+    """Any error in the work with the cluster."""
 
 
 class CredentialsError(ClusterError):
-    """Something that should let us in and does not: says where it stands and what is wrong."""
+    """Credentials that cannot be used; the message names their place and the problem."""
 
     def __init__(self, source: str, field: str, problem: str) -> None:
         super().__init__(": ".join(part for part in (source, field, problem) if part))
         self.source = source
         """The file, program or folder."""
         self.field = field
-        """The path of the field in it; empty where it is about the whole."""
+        """The path of the field in it; empty if the error is about the whole."""
         self.problem = problem
 
 
 class PluginError(CredentialsError):
-    """A program that a kubeconfig names does not give us what lets us in."""
+    """A plugin that a kubeconfig names does not give us credentials."""
 
     def __init__(self, program: str, field: str, problem: str) -> None:
         super().__init__(f"the plugin {program} that the kubeconfig names", field, problem)
@@ -79,11 +79,11 @@ class RivalError(ClusterError):
 
 
 class HistoryError(ClusterError):
-    """Past usage cannot be read now; says from where and what is wrong."""
+    """Past usage cannot be read now; the message names the source and the problem."""
 
 
 class TooMuchHistoryError(HistoryError):
-    """A part of history is too large to be read at once; smaller parts may do."""
+    """A part of history is too large to be read at once; smaller parts may work."""
 
 
 class ApiError(ClusterError):
@@ -107,7 +107,7 @@ class UnauthorizedError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a role would have to allow."""
+    """A right that a role would have to allow."""
 
     verb: str
     resource: str
@@ -122,7 +122,7 @@ class Right:
 
 
 class ForbiddenError(ApiError):
-    """We may not do that."""
+    """We lack the right, or a policy or quota forbids it."""
 
     @property
     def right(self) -> Right | None:
@@ -136,7 +136,7 @@ class ForbiddenError(ApiError):
 def missing_right(
     request: str, verb: str, resource: str, *, group: str = "", namespace: str = ""
 ) -> ForbiddenError:
-    """What the server would say to a request that it is known to refuse."""
+    """Return the error that the server would give to a request that it is known to refuse."""
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     message = f'cannot {verb} resource "{resource}" in API group "{group}" {where}'
     status = Status(code=HTTPStatus.FORBIDDEN, reason="Forbidden", message=message)
@@ -148,11 +148,11 @@ class NotFoundError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The object is not, or no longer, what we took it for."""
+    """The object is not, or no longer, in the version that was expected."""
 
 
 class GoneError(ApiError):
-    """The server has forgotten the version from which we wanted to go on."""
+    """The server has forgotten the version from which a watch or a list should go on."""
 
 
 class InvalidError(ApiError):
@@ -160,7 +160,7 @@ class InvalidError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """The server wants us to come later."""
+    """The server asks for fewer requests."""
 
     @property
     def retry_after(self) -> timedelta | None:
@@ -174,16 +174,16 @@ class BudgetError(TooManyRequestsError):
 
 
 class UnreachableError(ApiError):
-    """The server did not answer, or not to the end."""
+    """The server did not answer, or not completely."""
 
     def __init__(self, request: str, problem: str, *, was_sent: bool = True) -> None:
         super().__init__(request, Status(message=problem))
         self.was_sent = was_sent
-        """Whether the request may have reached the server."""
+        """True if the request may have reached the server."""
 
 
 class TooLargeError(UnreachableError):
-    """The answer has more bytes than we take; a smaller page may do."""
+    """The answer has more bytes than the client takes; a smaller page may work."""
 
 
 _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
@@ -209,14 +209,14 @@ def tell(error: Exception) -> str:
         case TimeoutError():
             return "no answer in time"
         case OSError(strerror=str() as text, errno=int() as number) if number > 0:
-            # The text of asyncio names the call that failed, that of the system the reason.
+            # asyncio's text names the call that failed, the system's text the reason.
             return os.strerror(number).lower() if number in errno.errorcode else text
         case _:
             return str(error) or type(error).__name__
 
 
 def refusal(request: str, status: Status) -> ApiError:
-    """The error that a status of the server means."""
+    """Return the error that a status of the server stands for."""
     kind = _BY_CODE.get(status.code, ApiError)
     if kind is TooManyRequestsError and any(c.reason == _BUDGET_CAUSE for c in status.causes):
         kind = BudgetError

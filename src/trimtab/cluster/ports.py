@@ -1,7 +1,8 @@
-"""What components see of the world: stores to read, a few acts, usage, and a clock.
+"""Ports: the interfaces through which components see the world and change it.
 
-Shaped by what a component needs to decide and do, not by REST. Two worlds stand behind it: a real
-Kubernetes API server, and a simulated cluster in virtual time. Acts raise errors of `errors.py`.
+They have stores to read, a few acts, usage, and a clock: what a component needs to decide and act,
+not a copy of REST. Two implementations exist: a real Kubernetes API server, and a simulated
+cluster in virtual time. Acts raise errors of `errors.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    # Only types stand here, and some of them would bring numpy to who does not need it.
+    # Only types are imported here, and some of them would import numpy where it is not needed.
     from collections.abc import (
         AsyncIterator,
         Callable,
@@ -61,44 +62,44 @@ class Clock(Protocol):
     """The time, real or virtual."""
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
+        """Return the present moment in UTC."""
 
     async def sleep(self, span: timedelta) -> None:
         """Return when the span has passed."""
 
 
 class Span(Protocol):
-    """Something that takes a while, as others will see it."""
+    """An operation that takes time, as a trace shows it."""
 
     def note(self, name: str, value: str | int) -> None:
-        """Tell what has come to light about it."""
+        """Add an attribute to the span."""
 
 
 class Tracer(Protocol):
-    """Who watches how long things take, and which are part of which."""
+    """Records how long operations take, and which are part of which."""
 
     def span(
         self, name: str, about: Mapping[str, str | int] | None = None, /
     ) -> AbstractContextManager[Span]:
-        """A span that lasts as long as the block; those that begin within are parts of it."""
+        """Return a span that lasts as long as the block; spans that begin in it are its parts."""
 
 
 class _Unseen:
-    """A span that nobody looks at."""
+    """A span that is not recorded."""
 
     def note(self, name: str, value: str | int) -> None:
-        """Nobody wants to know."""
+        """Ignore the attribute."""
 
 
 class _NoTracer:
-    """Nobody watches."""
+    """A tracer that records nothing."""
 
     _unseen: Final = nullcontext(_Unseen())
 
     def span(
         self, _name: str, _about: Mapping[str, str | int] | None = None, /
     ) -> AbstractContextManager[Span]:
-        """The same for everything: it costs nothing."""
+        """Return the same empty span for everything, which costs nothing."""
         return self._unseen
 
 
@@ -109,37 +110,37 @@ class Store(Protocol[RecordT_co]):
     """A local copy of all objects of one kind, kept up to date by a watch; only read."""
 
     def __iter__(self) -> Iterator[RecordT_co]:
-        """All objects of this moment."""
+        """Iterate over all present objects."""
 
     def find(self, namespace: str, name: str) -> RecordT_co | None:
-        """The object of that name, if there is one."""
+        """Return the object of that name, if there is one."""
 
     def age(self) -> timedelta | None:
-        """How long ago the view was last known to be current; None before the first list."""
+        """Return the time since the view was known to be current; None before the first list."""
 
     def changes(self) -> AsyncIterator[RecordT_co]:
-        """Objects as they appear or change from now on; one that changes twice may come once."""
+        """Yield objects as they appear or change from now on; several changes may come as one."""
 
     @property
     def unreadable(self) -> Sequence[Unreadable]:
-        """Objects that are there but cannot be read; nobody may take them for deleted."""
+        """Objects that exist but cannot be read; they must not be taken for deleted."""
 
 
 class Index(Protocol[RecordT_co]):
     """The objects of a store by a key of theirs, always as the store holds them."""
 
     def under(self, key: Hashable) -> Sequence[RecordT_co]:
-        """The objects with this key, in the order in which they came to it."""
+        """Return the objects with this key, in the order in which they came to it."""
 
     def has(self, key: Hashable) -> bool:
         """Return True if any object has this key."""
 
 
 class IndexedStore(Store[RecordT_co], Protocol[RecordT_co]):
-    """A store in which some objects are found without a look at all of them."""
+    """A store with indexes, which find some objects without a scan of all."""
 
     def index(self, key: Callable[[RecordT_co], Hashable]) -> Index[RecordT_co]:
-        """The objects by a key that follows from each of them; to be asked for once."""
+        """Make an index by a key that follows from each object; call this once."""
 
 
 class Totals(Protocol):
@@ -158,90 +159,90 @@ class SummedStore(IndexedStore[RecordT_co], Protocol[RecordT_co]):
     def totals(
         self, key: Callable[[RecordT_co], str | None], amounts: Callable[[RecordT_co], Resources]
     ) -> Totals:
-        """Sums by a key, which is None for objects that do not count; to be asked for once."""
+        """Make sums by a key, which is None for objects that do not count; call this once."""
 
 
 class Owners(Protocol):
-    """Who owns whom, as far as it is known."""
+    """Owners of pods and workloads, as far as they are known."""
 
     async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        """The topmost well-known or scalable workload above it, or a workload that has none."""
+        """Return the topmost well-known or scalable workload above it; itself without an owner."""
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
-        """The workload itself: its owner, its pods' selector, how many it wants."""
+        """Return the workload itself: its owner, its pods' selector, its number of replicas."""
 
     def known(self, name: WorkloadName) -> Workload | None:
-        """The same of well-known kinds, without waiting; None of others, or if there is none."""
+        """Return a workload of a well-known kind without waiting; None for others or if missing."""
 
     async def look_up(self, lookup: Lookup) -> None:
-        """Renew what is remembered of a workload that is not watched, if it is due."""
+        """Renew the cached answer about a workload that is not watched, if it is due."""
 
     def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
-        """The same as `topmost`, from memory alone: old answers count, and nothing is asked."""
+        """Return the same as `topmost` from memory alone, without requests: old answers count."""
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
-        """The same as `workload`, from memory alone."""
+        """Return the same as `workload`, from memory alone."""
 
 
 class UsageSource(Protocol):
-    """Where samples come from."""
+    """A source of usage samples."""
 
     async def fetch(self) -> UsageColumns:
-        """The newest reading of every container."""
+        """Return the newest reading of every container."""
 
 
 class ExternalMetrics(Protocol):
-    """A source that tells only of pods that it is asked for."""
+    """A source that returns only the pods that it is asked for."""
 
     async def fetch(self, groups: Sequence[PodGroup]) -> UsageColumns:
-        """The newest readings of these pods, and what kept parts of them from coming."""
+        """Return the newest readings of these pods, with the problems of parts that are missing."""
 
 
 class HistorySource(Protocol):
-    """Where past usage comes from; it raises a HistoryError while that cannot be read."""
+    """A source of past usage; it raises a HistoryError while that cannot be read."""
 
     async def fetch_usage(self, resource: Resource, shard: Shard) -> PastUsage:
-        """The samples of all containers in a part of history; TooMuchHistoryError if too many."""
+        """Return the samples of all containers in a shard; TooMuchHistoryError if too many."""
 
     async def fetch_pods(self, shard: Shard) -> Sequence[PodTrace]:
-        """What is known of the pods that there were in that time."""
+        """Return what is known of the pods that existed in that time."""
 
     def conventions(self) -> Mapping[str, str]:
-        """How containers and pods are told there, as far as that was found out, for people."""
+        """Return the labels of containers and pods that were found there, for people."""
 
 
 class Cluster(Protocol):
-    """The cluster: what is in it, and what may be done to it."""
+    """The cluster: its objects, and the acts on it."""
 
     pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
-    """Good to know, and nothing waits for it: without the right to see nodes it stays unlisted."""
+    """Optional, and nothing waits for it: without the right to see nodes it stays unlisted."""
     daemon_sets: Store[Workload]
     """The DaemonSets, each with its template."""
     horizontals: IndexedStore[Horizontal]
-    """Listed with all the rest where that is allowed, and else never."""
+    """Listed before the first tick where that is permitted, and else never."""
     namespaces: Store[Namespace]
     owners: Owners
 
     def quotas(self, namespace: str) -> Sequence[Quota]:
-        """All resource quotas of the namespace."""
+        """Return all resource quotas of the namespace."""
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
-        """The items of all limit ranges of the namespace."""
+        """Return the items of all limit ranges of the namespace."""
 
     def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
-        """Containers evicted for want of memory, each once: those still known, then as they come.
+        """Yield containers evicted for memory pressure, each once: the known ones, then new ones.
 
-        What happened before this call is known for an hour or so; `at` tells it apart.
+        Evictions before this call are known for an hour or so; `at` shows when each one happened.
         """
 
     def age(self) -> timedelta | None:
-        """How old the oldest view is; None before everything has been listed once."""
+        """Return the age of the oldest view; None before everything has been listed once."""
 
     def problems(self) -> Mapping[str, Exception]:
-        """What keeps us from seeing or acting now, by where: a missing right names itself."""
+        """Return the present errors of reads and acts, by place; a missing right is named."""
 
     async def publish_status(
         self,
@@ -257,7 +258,7 @@ class Cluster(Protocol):
         """Write all conditions and nothing else; ConflictError if it is not the one seen."""
 
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, making the object if there is none."""
+        """Write a checkpoint, creating the object if there is none."""
 
     async def has_autoscaler(self, name: AutoscalerName) -> bool:
         """Return True if the autoscaler exists now, as the API server says rather than a store."""
@@ -271,13 +272,13 @@ class Cluster(Protocol):
         """
 
     async def can_resize(self) -> bool:
-        """Whether pods can be resized in place here."""
+        """Return True if pods can be resized in place here."""
 
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is still the one that was seen and its budgets allow it."""
 
     async def try_eviction(self, pod: Pod) -> None:
-        """Raise whatever `evict` would, and evict nobody."""
+        """Raise the errors that `evict` would, without evicting the pod."""
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it still asks for what was seen.
@@ -289,57 +290,57 @@ class Cluster(Protocol):
         """Patch the pod's metadata, if it is still the one that was seen."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Fetch the lease from the server, if there is one."""
 
     async def write_lease(self, lease: Lease) -> Lease:
         """Create the lease or replace the version that it names; ConflictError if another did."""
 
     async def emit(self, event: Event) -> None:
-        """Tell what happened; equal events are counted, and a failure is nobody's problem."""
+        """Write an event; equal events are counted, and a failure is not raised."""
 
 
 class RoleCluster(Protocol):
-    """What of the cluster is needed to know whose a role is, and to write it down."""
+    """The part of the cluster that the role keeper needs to find holders and label pods."""
 
     pods: SummedStore[Pod]
 
     @property
     def leases(self) -> Store[Lease]:
-        """All leases, but for those of nodes."""
+        """All leases, except those of nodes."""
 
     def workloads(self) -> Iterable[Workload]:
-        """All workloads of the kinds that are watched."""
+        """Return all workloads of the kinds that are watched."""
 
     def age(self) -> timedelta | None:
-        """How old the oldest view is; None before everything has been listed once."""
+        """Return the age of the oldest view; None before everything has been listed once."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Fetch the lease from the server, if there is one."""
 
     async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
-        """The pods with that label, as they are on the server."""
+        """List the pods with that label from the server."""
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's metadata, if it is still the one that was seen."""
 
 
 class WebhookHost(Protocol):
-    """What a webhook keeps in the cluster so that it is asked and believed, and a way to try it."""
+    """The webhook's Secret and registration in the cluster, and trials of the webhook."""
 
     async def fetch_secret(self, namespace: str, name: str) -> Secret | None:
-        """The Secret as it is on the server, if there is one."""
+        """Fetch the Secret from the server, if there is one."""
 
     async def write_secret(self, secret: Secret) -> Secret:
         """Create the Secret or change the version that it names; ConflictError if another did."""
 
     async def fetch_registration(self, name: str) -> Registration | None:
-        """The registration as it is on the server, if there is one."""
+        """Fetch the registration from the server, if there is one."""
 
     async def write_registration(self, found: Registration | None, wanted: Registration) -> None:
-        """Create the registration, or make the wanted one of the one that was found.
+        """Create the registration, or patch the one that was found into the wanted one.
 
         ConflictError if it is not, or no longer, what was found.
         """
 
     async def try_pod(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """The annotations that a modest pod with these labels would have; none is made."""
+        """Return the annotations that a small pod with these labels would have; none is created."""

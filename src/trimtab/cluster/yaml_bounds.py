@@ -1,7 +1,7 @@
-"""Bounds on files of YAML or JSON: a loader would crash or never end on some of them.
+"""Bounds on files of YAML or JSON: on some of them a loader would crash or never end.
 
-PyYAML's C loader recurses in C without a limit, and aliases make a few lines stand for billions of
-values. The events of a file say both before anything is loaded; the parser of events has a stack.
+PyYAML's C loader recurses in C without a limit, and with aliases a few lines stand for billions
+of values. The events of a file show both before it is loaded; the parser of events uses a stack.
 """
 
 from typing import Final

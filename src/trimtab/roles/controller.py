@@ -1,8 +1,9 @@
-"""The role keeper: look at all leases, find out whose the roles are, write what differs.
+"""The role keeper: read all leases, find out who holds the roles, write what differs.
 
-A tick looks at everything and reacts to no event, so whatever was missed is made up for by the next
-one. Before a group is touched its lease is read from the server itself, and before a pod gets the
-role the server is asked who else wears it: views may be old, and no two pods may lead.
+A tick looks at everything and reacts to no event, so the next tick makes up for anything missed.
+Before it changes a group, the role keeper reads the lease from the server itself. Before it gives
+a pod the role, it asks the server which other pods have it. Views may be old, and no two pods may
+lead.
 """
 
 import asyncio
@@ -64,7 +65,7 @@ class RoleKeeper:
         self._memory = RolesMemory(settings.role, settings.pace)
         self._pods = cluster.pods.index(_owner_uid)
         self.plans: Sequence[RolePlan] = ()
-        """What the last tick found out."""
+        """Plans of the last tick."""
 
     async def run(self) -> None:
         """Tick at once and at every interval, for ever."""
@@ -74,7 +75,7 @@ class RoleKeeper:
             await self._clock.sleep(self._settings.interval)
 
     async def tick(self) -> None:
-        """Find out whose the roles are, and change what is to be changed."""
+        """Plan all roles, and make the changes that are due."""
         age = self._cluster.age()
         if age is None or age > self._settings.max_view_age:
             self._tell(RoleViewNotReady())
@@ -89,7 +90,7 @@ class RoleKeeper:
             with self._tracer.span("tick"):
                 await self.tick()
         except Exception as error:
-            # One odd object must not stop all the others for ever.
+            # One malformed object must not stop all the others for ever.
             _logger.exception("tick failed")
             self._tell(Broken(error))
 
@@ -104,7 +105,7 @@ class RoleKeeper:
         return [post for post in posts if post.workload.namespace not in ignored]
 
     def _is_in_doubt(self, post: Post) -> bool:
-        """Whether there is a lease that says something which nobody understands."""
+        """True if the lease of the post exists but cannot be decoded."""
         place = post.workload.namespace, post.lease
         return any((each.namespace, each.name) == place for each in self._cluster.leases.unreadable)
 
@@ -152,7 +153,7 @@ class RoleKeeper:
             self._tell(Outdated(plan))
             return
         for pod in plan.takes:
-            # It may be gone, or have lost the label already; who has it is asked below.
+            # It may be gone, or have lost the label already; the server lists other holders below.
             with suppress(ConflictError, NotFoundError):
                 await self._take(plan, pod)
         if plan.gives_to is not None:
@@ -168,7 +169,7 @@ class RoleKeeper:
         return roles.still_stands(plan.standing, seen, live)
 
     async def _others(self, plan: RolePlan, pod: Pod) -> list[Pod]:
-        """Who else of the group wears the role, whatever the view shows."""
+        """Return the group's other pods that have the role, as the server lists them now."""
         role = self._settings.role
         found = await self._cluster.list_labelled(pod.namespace, role.label, role.value)
         return [each for each in found if plan.post.employs(each) and each.uid != pod.uid]

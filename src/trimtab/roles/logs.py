@@ -1,4 +1,4 @@
-"""What the role keeper's log says: an event for each change, and for each workload that differs."""
+"""The role keeper's log: an event for each change, and for each workload whose standing differs."""
 
 from typing import Final, assert_never
 
@@ -20,13 +20,13 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 class RoleLogger:
-    """Logs the news; of how workloads stand only what is not as it was."""
+    """Logs reports; the standing of a workload only if it has changed."""
 
     def __init__(self) -> None:
         self._told: dict[WorkloadName, tuple[Standing, str | None]] = {}
 
     def tell(self, news: News) -> None:
-        """Log the news."""
+        """Log a report."""
         match news:
             case RolesPlanned(plans):
                 for plan in plans:
@@ -41,7 +41,7 @@ class RoleLogger:
             case RoleViewNotReady():
                 _logger.debug("nothing done: the view of the cluster is old or not complete")
             case Broken():
-                # Of a tick that failed the loop itself has told, with a trace.
+                # The loop itself has logged the failed tick, with a traceback.
                 pass
             case _:
                 assert_never(news)

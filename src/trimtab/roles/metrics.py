@@ -1,4 +1,4 @@
-"""The role keeper's metrics, from what it tells."""
+"""The role keeper's metrics, from its reports."""
 
 from collections import Counter as Tally
 from typing import Final, assert_never
@@ -42,7 +42,7 @@ FAILED_TICKS: Final = Counter("vpa_roles_failed_ticks", "Ticks that failed as a 
 
 
 def note(news: News) -> None:
-    """Count the news."""
+    """Count a report."""
     match news:
         case RolesPlanned(plans):
             counts = Tally(plan.standing for plan in plans)

@@ -1,4 +1,4 @@
-"""The page on which the role keeper shows how every workload stands."""
+"""The page on which the role keeper shows the standing of every workload."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from trimtab.core.roles import RolePlan
 
 
 def show_roles(plans: Sequence[RolePlan], *, is_paused: bool) -> bytes:
-    """How all workloads stand, as JSON."""
+    """Return the standing of all workloads, as JSON."""
     return codec.encode({"isPaused": is_paused, "workloads": [_show(plan) for plan in plans]})
 
 

@@ -1,4 +1,4 @@
-"""What the role keeper has to tell of its ticks and acts; logs and metrics follow from it."""
+"""Reports of the role keeper on its ticks and acts, from which logs and metrics follow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from trimtab.core.roles import RolePlan
 
 
 class RoleChange(StrEnum):
-    """What is done to a pod."""
+    """Change of a pod's label."""
 
     GIVE = "Give"
     TAKE = "Take"
@@ -18,12 +18,12 @@ class RoleChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RoleViewNotReady:
-    """Nothing was found out: the view of the cluster is too old, or not complete yet."""
+    """Nothing was planned: the view of the cluster is too old, or not complete yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolesPlanned:
-    """How all groups stand."""
+    """The plans of all groups."""
 
     plans: Sequence[RolePlan]
 
@@ -39,14 +39,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A lease is not what the view of it shows, so nothing was done about its group yet."""
+    """A lease differs from the view of it, so its group was not changed yet."""
 
     plan: RolePlan
 
 
 @dataclass(frozen=True, slots=True)
 class RoleChangeFailed:
-    """What was begun about a group could not be done; it is tried again at the next tick."""
+    """The change of a group failed; the next tick tries again."""
 
     plan: RolePlan
     error: Exception
@@ -64,4 +64,4 @@ RoleReportSink: TypeAlias = Callable[[News], None]
 
 
 def tell_nobody(_: News) -> None:
-    """Nobody wants to know."""
+    """Discard the report."""

@@ -1,4 +1,4 @@
-"""What an operator may tune about the role keeper."""
+"""Settings of the role keeper, for operators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,28 +16,28 @@ class RolesSettings:
     """The role keeper's settings."""
 
     role: Role = field(default_factory=Role)
-    """`--role-label` and `--role-name`: what is written on the pod that has the role."""
+    """`--role-label` and `--role-name`: the label on the pod that has the role."""
     leases: Mapping[WorkloadName, str] = field(default_factory=dict)
     """`--role-leases`: leases of workloads that need not name theirs themselves."""
     hand_over_interval: timedelta = timedelta(seconds=30)
-    """`--hand-over-interval`: how often in the long run the role of one workload may be given."""
+    """`--hand-over-interval`: mean interval at which the role of one workload may be given."""
     hand_over_burst: int = 3
-    """`--hand-over-burst`: how many times it may be given at once after a while of rest."""
+    """`--hand-over-burst`: number of times that it may be given at once after a while of rest."""
     interval: timedelta = timedelta(seconds=1)
-    """`--roles-interval`: how often everything is looked at."""
+    """`--roles-interval`: interval of ticks."""
     paused: bool = False
-    """`--pause`: whether everything is found out and nothing done."""
+    """`--pause`: True to plan, and change nothing."""
     namespace: str = ""
-    """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
+    """`--vpa-object-namespace`: the only namespace that is watched; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
     """`--ignored-vpa-object-namespaces`."""
     concurrency: int = 8
-    """How many workloads are changed at a time."""
+    """Number of workloads that are changed at a time."""
     max_view_age: timedelta = timedelta(minutes=5)
-    """Nothing is done on views that are older."""
+    """Nothing is changed on views that are older."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid settings."""
         if flaws := selector_validation.key_flaws(self.role.label):
             raise SettingsError("role_label", self.role.label, f"is no label: {flaws[0]}")
         if not self.role.value or selector_validation.value_flaws(self.role.value):
@@ -50,6 +50,6 @@ class RolesSettings:
 
     @property
     def pace(self) -> PaceSettings:
-        """How often the role of one workload may be given."""
+        """Rate limit for giving the role of one workload."""
         per_second = 1 / self.hand_over_interval.total_seconds()
         return PaceSettings(per_second, self.hand_over_burst, slow_start=timedelta())

@@ -1,4 +1,4 @@
-"""What the role keeper keeps from tick to tick; nothing is decided here."""
+"""State that the role keeper keeps from tick to tick; it makes no decisions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.roles import Role, Sighting
 
 SHOWS_WITHIN: Final = timedelta(seconds=10)
-"""What was written and does not show in the view after so long was undone by somebody."""
+"""A label that does not show in the view within this time was changed by another client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class _Written:
 
 
 class RolesMemory:
-    """What was seen of leases, how fast each group may go on, and what was written."""
+    """Sightings of leases, the rate limit of each group, and the labels that were written."""
 
     def __init__(self, role: Role, settings: PaceSettings) -> None:
         self._role = role
@@ -33,16 +33,16 @@ class RolesMemory:
         self.sightings: Mapping[WorkloadName, Sighting] = {}
 
     def begin_anew(self) -> None:
-        """Know nothing of leases that may have changed while nobody looked."""
+        """Forget leases and labels, which may have changed while another process led."""
         self.sightings = {}
         self._written.clear()
 
     def forget_others(self, groups: Iterable[WorkloadName]) -> None:
-        """Forget all groups but these."""
+        """Forget the rate limits of all groups but these."""
         self._paces = {name: self._paces[name] for name in groups if name in self._paces}
 
     def pace(self, group: WorkloadName, now: datetime) -> Pace:
-        """How fast a group may go on now; one that is new has all its tokens."""
+        """Return the rate limit of a group now; a new group has all its tokens."""
         rested = Pace(now, now, float(self._settings.burst))
         return rate_limit.refill(self._paces.get(group, rested), self._settings, now)
 
@@ -53,7 +53,7 @@ class RolesMemory:
             self._paces[group] = rate_limit.spend(self.pace(group, now))
 
     def as_written(self, pods: Iterable[Pod], now: datetime) -> Sequence[Pod]:
-        """The pods with labels that the view does not show yet."""
+        """Return the pods with the labels that we wrote and that the view may not show yet."""
         return [self._amend(pod, now) for pod in pods]
 
     def _amend(self, pod: Pod, now: datetime) -> Pod:

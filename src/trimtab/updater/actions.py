@@ -1,7 +1,7 @@
-"""Carrying out one act of a plan, and what came of it.
+"""Execution of one act of a plan, and its result.
 
-What goes wrong is an answer here, not an error: a plan consists of many acts, and most failures
-mean no more than "not now". Whether an act is still due is asked first, by whoever has the stores.
+A failure is a result here, not an error: a plan consists of many acts, and most failures mean no
+more than "not now". The caller has the stores, and checks first that an act is still due.
 """
 
 import re
@@ -28,25 +28,25 @@ from trimtab.core.updates import resize_or_evict
 
 
 class ActResult(StrEnum):
-    """What came of an act; the value names it to users."""
+    """Result of an act; the value names it to users."""
 
     DONE = "Done"
     WITHDRAWN = "Withdrawn"
     """Not tried: the autoscaler was edited, paused or deleted, another updater leads now, or
     evictions are stopped for lack of successors."""
     OUTDATED = "Outdated"
-    """The pod is not, or no longer, what the plan was made for."""
+    """The pod is not, or no longer, in the state that the plan was made for."""
     PROTECTED = "PodDisruptionBudget"
     FORBIDDEN = "Forbidden"
     """A right is missing."""
     REFUSED = "Refused"
-    """The API server will never take it as it is."""
+    """The API server will never accept it as it is."""
     BUSY = "Busy"
-    """The API server wants us to come later, or cannot be reached."""
+    """The API server asks for a later attempt, or cannot be reached."""
     UNKNOWN = "Unknown"
     """It was sent, and no answer came: it counts as done until the pod shows otherwise."""
     FAILED = "Failed"
-    """Anything else that an API server may say."""
+    """Any other answer of an API server."""
 
 
 _NODE_CAPACITY: Final = "NodeCapacity"
@@ -65,7 +65,7 @@ _RESULTS: Final = (
 
 
 async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError | None]:
-    """What came of the act, and the error behind it if it was not done."""
+    """Carry out the act; return its result, and the error behind it if it was not done."""
     try:
         match act:
             case Evict():
@@ -84,13 +84,13 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
 
 
 async def _ask_budgets(cluster: Cluster, act: Resize | Unboost) -> None:
-    """Ask for a resize that restarts containers what an eviction is asked for (F24)."""
+    """Check the budgets by a trial eviction before a resize that restarts containers (F24)."""
     if not resize_or_evict.restarts_containers(act.pod, act.wanted):
         return
     try:
         await cluster.try_eviction(act.pod)
     except UnreachableError as error:
-        # It was only a question, of which nothing can have come.
+        # It was only a trial, which has no effect.
         raise UnreachableError(error.request, error.status.message, was_sent=False) from error
 
 
@@ -102,7 +102,7 @@ async def _resize(cluster: Cluster, act: Resize | Unboost) -> None:
     try:
         await cluster.patch_pod(act.pod, patch.metadata)
     except ClusterError:
-        # The pod has its size; that it says so is only for people.
+        # The pod has its size; the annotation about it is only for people.
         return
 
 
@@ -117,14 +117,14 @@ async def _unboost(cluster: Cluster, act: Unboost) -> None:
 
 
 def server_words(error: ClusterError | None) -> str:
-    """Return what the API server said about a request that it refused."""
+    """Return the API server's message about a request that it refused."""
     return error.status.message or error.status.reason if isinstance(error, ApiError) else ""
 
 
 def is_denial(error: ClusterError | None) -> bool:
     """Return True if the API server refused a size, whichever way a pod would get it.
 
-    Its own validation names fields of the pod, and is about resizes; so is the room of a node.
+    Its own validation names fields of the pod, and concerns resizes; so does the room of a node.
     """
     if not isinstance(error, ApiError) or any(
         cause.field or cause.reason == _NODE_CAPACITY for cause in error.causes
@@ -145,10 +145,10 @@ def _read(error: ClusterError) -> ActResult:
         case ApiError(status=Status(code=HTTPStatus.BAD_REQUEST)) if _is_by_webhook(error):
             return ActResult.REFUSED
         case ForbiddenError():
-            # Without a right that is missing it is about this very change: a quota, or a node.
+            # If no right is missing, the refusal concerns this change: a quota, or a node.
             return ActResult.REFUSED if error.right is None else ActResult.FORBIDDEN
         case ApiError(status=Status(code=HTTPStatus.BAD_GATEWAY | HTTPStatus.GATEWAY_TIMEOUT)):
-            # Somebody in between has lost the answer, or given up waiting for it.
+            # A proxy in between has lost the answer, or given up waiting for it.
             return ActResult.UNKNOWN
         case UnreachableError():
             return ActResult.UNKNOWN if error.was_sent else ActResult.BUSY

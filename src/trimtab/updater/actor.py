@@ -1,4 +1,4 @@
-"""The actor: takes tasks from the agenda at their pace, looks once more, acts, and remembers."""
+"""The actor: takes tasks from the agenda at their pace, checks them again, acts, and remembers."""
 
 import asyncio
 import logging
@@ -30,26 +30,26 @@ from trimtab.updater.state import UpdaterMemory
 _logger: Final = logging.getLogger(__name__)
 _SENT: Final = frozenset({ActResult.DONE, ActResult.UNKNOWN})
 _MOST_WORDS: Final = 512
-"""Characters kept of what the API server says."""
+"""Maximum number of characters that are kept of the API server's message."""
 _BUSY_FOR: Final = timedelta(seconds=1)
-"""How long a server that does not say how long is left in peace."""
+"""Pause for a server that does not say how long to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActorHooks:
-    """Who is asked before an act, and told of it afterwards."""
+    """Permission for acts, and callbacks after them."""
 
     may_act: Callable[[], bool]
     look_again: Callable[[Pod], None]
-    """The pod is not what the plan was made for."""
+    """Called if the pod differs from what the plan was made for."""
     look_later: Callable[[Pod, datetime], None]
-    """The successor of the pod should be there at that time."""
+    """Called with the time at which the successor of the pod should exist."""
     tell: ReportSink = tell_nobody
     tracer: Tracer = NO_TRACES
 
 
 class Actor:
-    """Carries out what is on the agenda."""
+    """Carries out the tasks of the agenda."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Actor:
         self._is_draining = False
         self._slots = asyncio.Semaphore(settings.concurrency)
         self.deeds: Counter[ActionOutcome] = Counter()
-        """What was done since somebody last cleared it."""
+        """Numbers of acts by kind and result, since the last tick began."""
         self.held: dict[str, Outcome] = {}
         """Holds that came up while acting, by the uid of the pod."""
 
@@ -108,7 +108,7 @@ class Actor:
         lane.count_begun()
         self._memory.under_way.add(task.act.pod.uid)
         if isinstance(task.act, Evict):
-            # Before it is sent: what becomes of it is not known until the view shows it.
+            # Before it is sent: its effect is not known until the view shows it.
             self._memory.evicted[task.act.pod.uid] = self._clock.now()
         elif _restarts_ready_pod(task.act):
             restart = Restart(task.act.pod, self._clock.now())
@@ -116,7 +116,7 @@ class Actor:
         group.create_task(self._carry_out(lane, task))
 
     def _objection(self, task: Action) -> ActResult | None:
-        """What speaks against an act that was planned a while ago."""
+        """Return the reason against an act that was planned a while ago; None if it may begin."""
         planned = task.act.pod
         if self._is_draining or not self._superior.may_act() or self._is_withdrawn(task):
             return ActResult.WITHDRAWN
@@ -139,7 +139,7 @@ class Actor:
     def _comes_too_soon(self, task: Action) -> bool:
         """Return True if another pod of the namespace was restarted since the act was planned.
 
-        The end of a boost asks for nothing twice: the plan alone lets it wait.
+        The end of a boost is exempt: the plan alone delays it.
         """
         act = task.act
         takes_ready_pod = act.pod.ready_since is not None and (
@@ -151,7 +151,7 @@ class Actor:
         return act.pod.namespace in gaps
 
     def _is_withdrawn(self, task: Action) -> bool:
-        """Whether its autoscaler is not what it was, or somebody has called for a pause."""
+        """True if its autoscaler was edited or deleted, or it or the namespace is paused."""
         autoscaler = task.autoscaler
         namespace = self._cluster.namespaces.find("", task.act.pod.namespace)
         if namespace is not None and namespace.is_paused:
@@ -176,7 +176,7 @@ class Actor:
                 self._superior.look_later(task.act.pod, now + LACKS_AFTER)
             await tell_of_act(self._cluster, task, result, now, error=error)
         except Exception:
-            # One odd object must not stop all the others for ever.
+            # One malformed object must not stop all the others for ever.
             _logger.exception("act failed")
             self._count(task, ActResult.FAILED)
         finally:
@@ -209,12 +209,12 @@ class Actor:
             case _:
                 pass
         if isinstance(task.act, Unboost) and result not in (ActResult.DONE, ActResult.OUTDATED):
-            # So that the plan shows it, and knows when to try again. A view that is behind would
-            # only plan the same once more.
+            # The plan must show it, and set the time of the next attempt. A late view would
+            # only lead to the same plan once more.
             self._superior.look_again(task.act.pod)
 
     def _hold_protected(self, task: Action, until: datetime) -> None:
-        """Let all pods of the owner wait: what protects one usually protects its siblings."""
+        """Hold all pods of the owner: a budget that protects one usually protects its siblings."""
         owner = owner_key(task.act.pod)
         siblings = self._agenda.evictions.take_where(
             lambda other: owner_key(other.act.pod) == owner
@@ -243,7 +243,7 @@ def remember(
     *,
     error: ClusterError | None = None,
 ) -> None:
-    """Remember what came of the task."""
+    """Remember the result of the task."""
     act = task.act
     _note_restart(memory, act, result, now)
     match act:

@@ -1,7 +1,8 @@
-"""Whether an admission controller is there to give new pods their size.
+"""Liveness of the admission controller, which gives new pods their size.
 
-It renews a lease. The times in it come from another clock than ours, so they only count at the
-first look, and at the first after a long time; else it counts how long we have seen no renewal.
+It renews a lease. The times in it come from another clock than ours. They only count at the first
+look, and at the first after a long time. Otherwise the time counts for which we have seen no
+renewal.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,9 +15,9 @@ from trimtab.updater.reports import AdmissionAbsence
 from trimtab.updater.settings import UpdaterSettings
 
 _ANSWER_LIFE: Final = timedelta(seconds=5)
-"""How long an answer is good for: pods may change several times a second."""
+"""Time for which an answer is kept: pods may change several times a second."""
 _MOST_BETWEEN_LOOKS: Final = 1.5
-"""How many timeouts there may be between two looks for a renewal between them to be recent: one
+"""Maximum number of timeouts between two looks for a renewal between them to be recent: one
 tick, which may be a little late."""
 
 
@@ -24,14 +25,14 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class LeaseReader(Protocol):
-    """The one act that is needed here."""
+    """Interface for the one read that is needed here."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Fetch the lease from the server, if there is one."""
 
 
 class AdmissionLiveness:
-    """Looks at the status lease of the admission controller."""
+    """Checks the status lease of the admission controller."""
 
     def __init__(self, leases: LeaseReader, settings: UpdaterSettings, clock: Clock) -> None:
         self._leases = leases
@@ -44,11 +45,11 @@ class AdmissionLiveness:
         self._answered_at: datetime | None = None
 
     async def is_alive(self) -> bool:
-        """Whether a pod that is created now would get its size; no answer is none."""
+        """Return True if a pod created now would get its size; False if the lease is unread."""
         return await self.find_absence() is None
 
     async def find_absence(self) -> AdmissionAbsence | None:
-        """The reason why a pod that is created now would not get its size; None if it would."""
+        """Return the reason why a pod created now would not get its size; None if it would."""
         settings = self._settings
         if not settings.uses_admission_status:
             return None
@@ -79,6 +80,6 @@ class AdmissionLiveness:
 
 
 def _last_sign(lease: Lease, now: datetime, timeout: timedelta) -> datetime:
-    """When the lease was last written, by its own word; never in the future."""
+    """Return when the lease was last written, by its own times; never in the future."""
     signs = [sign for sign in (lease.renewed_at, lease.created_at) if sign is not None]
     return min(max(signs, default=now - timeout), now)

@@ -1,6 +1,6 @@
-"""Metrics of startup boosts: how many there are, how they end, and how long they lasted.
+"""Metrics of startup boosts: their number, the causes of their ends, and their durations.
 
-Boosts are given by the admission controller; here a boost begins when it is first seen.
+The admission controller gives boosts; here a boost begins when it is first seen.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ FAILED_ENDS: Final = Counter(
 )
 
 _GONE: Final = "PodGone"
-"""The cause of an end that nobody had to bring about."""
+"""The cause of an end without an act: the pod is gone."""
 _NO_FAILURE: Final = frozenset({ActResult.DONE, ActResult.WITHDRAWN, ActResult.OUTDATED})
 _OF_BOOSTED: Final = frozenset(
     {
@@ -72,18 +72,18 @@ class _Boost:
 
 
 class BoostMeter:
-    """Keeps the metrics in step with what is planned and done."""
+    """Updates the boost metrics from plans and acts."""
 
     def __init__(self) -> None:
         self._boosts: dict[str, _Boost] = {}
         """By the uid of the pod."""
         self._over: dict[str, frozenset[str]] = {}
-        """By uid the containers whose boost was ended, whatever the view still shows."""
+        """Containers whose boost was ended, by uid of the pod, whatever the view still shows."""
         for cause in (*EndOfBoost, _GONE):
             BOOSTS_ENDED.labels(cause)
 
     def note(self, news: News) -> None:
-        """Count what is new."""
+        """Count what a report adds."""
         match news:
             case PlanMade(at, outcomes, is_all=is_all):
                 seen = [each.pod for each in _of_boosted(outcomes)]
@@ -166,7 +166,7 @@ CHANGED_REQUESTS: Final = Counter(
 
 
 class SizeMeter:
-    """Keeps the metrics in step with plans and acts."""
+    """Updates the metrics of requests from plans and acts."""
 
     def __init__(self) -> None:
         for resource in BOTH:
@@ -174,7 +174,7 @@ class SizeMeter:
                 CHANGED_REQUESTS.labels(resource.value, _UNITS[resource][0], direction)
 
     def show(self, outcomes: Iterable[Outcome]) -> None:
-        """Show what a plan of everything says."""
+        """Show the sums of a plan of everything."""
         now = dict.fromkeys(BOTH, 0)
         change = dict.fromkeys(BOTH, 0)
         for outcome in outcomes:
@@ -203,7 +203,7 @@ class SizeMeter:
 
 
 def _compare(container: Container, wanted: TargetResources) -> Iterator[tuple[Resource, int, int]]:
-    """Each resource of a container with what it requests, and what it would."""
+    """Yield each resource of a container with its present and its future request."""
     before = container.current.requests or {}
     found = wanted.get(container.name)
     after = {} if found is None else found.requests or {}

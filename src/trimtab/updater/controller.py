@@ -1,8 +1,8 @@
-"""The updater: observe, plan, act, remember, tell; every minute, and in between where it matters.
+"""The updater: observe, plan, act, remember and report, every minute and at urgent changes.
 
-A turn plans everything or a part, and puts what is to be done on an agenda, from which the actor
-takes it at the pace that is allowed. Turns never overlap, acts may: what was sent and does not show
-yet is remembered and counts as done.
+A turn plans everything or a part, and puts the acts on an agenda, from which the actor takes them
+at the permitted pace. Turns never overlap, acts may. An act that was sent and does not show yet is
+remembered and counts as done.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from trimtab.updater.state import LastPlan, Look, UpdaterMemory
 
 _logger: Final = logging.getLogger(__name__)
 _UNTIL_NEXT_LOOK: Final = timedelta(milliseconds=200)
-"""How soon it is looked again while the cluster has not been seen as a whole."""
+"""Interval of looks while the cluster has not been seen as a whole."""
 _SHARE_WHILE_ACTING: Final = 0.25
-"""How many of the requests that may be under way may be conditions while acts wait."""
+"""Share of the requests in flight that conditions may use while acts wait."""
 
 
 def _always() -> bool:
@@ -51,7 +51,7 @@ def _always() -> bool:
 
 
 class Updater:
-    """Brings running pods to their recommendation, or says why not."""
+    """Brings running pods to their recommendation, or reports why not."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class Updater:
 
     @property
     def last_plan(self) -> Collection[Outcome]:
-        """One outcome for each pod, of the last plans, with the holds that came up since."""
+        """The outcome of each pod in the last plans, with the holds that came up since."""
         return tuple({**self._last_plan.outcomes, **self._actor.held}.values())
 
     @property
     def last_look(self) -> Look | None:
-        """The last plan of all pods, with what is remembered now and the holds that came up since.
+        """The last plan of all pods, with the present memory and the holds that came up since.
 
         None before the first.
         """
@@ -113,13 +113,13 @@ class Updater:
 
     @property
     def report(self) -> TickReport:
-        """The last tick in numbers, with all that was done since it began."""
+        """The last tick in numbers, with all acts since it began."""
         return replace(self._planned, acted=dict(self._actor.deeds), waiting=len(self._agenda))
 
     async def run(self) -> None:
-        """Tick at once and at every interval, and plan in between what changed, for ever."""
+        """Tick at once and at every interval, and plan changes in between, for ever."""
         self._agenda.fill(())
-        # Who leads again does not know what others did meanwhile.
+        # Another process may have led and acted since this one last did.
         self._memory.begin_anew()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch.follow(self._cluster.pods))
@@ -165,15 +165,15 @@ class Updater:
             await self._clock.sleep(max(due - self._clock.now(), timedelta()))
 
     async def _wait_for_sight(self, due: datetime) -> None:
-        """Return when the cluster is seen: nobody shall wait for a tick that saw nothing."""
+        """After a blind tick, return when the cluster is seen or the next tick is due."""
         while self._is_blind() and self._clock.now() < due:
             await self._clock.sleep(_UNTIL_NEXT_LOOK)
 
     async def _wait_to_tell(self, due: datetime) -> None:
-        """Return when the first acts are answered, and all of them where no pace keeps them apart.
+        """Return when the first acts are answered, and all of them where no pace spreads them out.
 
-        Without a pace acts and words would vie for the API server, and most words would be
-        outdated by the time they are read.
+        Without a pace acts and conditions would compete for the API server, and most conditions
+        would be outdated soon after they are written.
         """
         patience = min(self._settings.telling_after, self._settings.interval)
         await self._clock.sleep(patience)
@@ -241,14 +241,14 @@ class Updater:
     def _plan_with_memory(self, seen: Observation, now: datetime) -> list[Outcome]:
         outcomes = self._planner.plan(seen.snapshot, now)
         if self._memory.recall(((each.pod, each.autoscaler) for each in outcomes), now):
-            # Only the plan tells who governs whom, and a new governor must not shrink a pod yet.
+            # Only the plan shows what governs a pod, and a new governor must not shrink it yet.
             memory = self._memory.of_pods(seen.workloads)
             snapshot = replace(seen.snapshot, pod_memory=memory)
             return self._planner.plan(snapshot, now)
         return outcomes
 
     def _is_blind(self) -> bool:
-        """Whether the view of the cluster is too old to act on, or not complete yet."""
+        """True if the view of the cluster is too old to act on, or not complete yet."""
         age = self._cluster.age()
         return age is None or age > self._settings.max_view_age
 
@@ -273,7 +273,7 @@ class Updater:
             with self._tracer.span(name):
                 await work()
         except Exception as error:
-            # One odd object must not stop all the others for ever.
+            # One malformed object must not stop all the others for ever.
             _logger.exception("turn failed")
             self._tell_news(TickFailed(self._clock.now(), error))
 
@@ -285,8 +285,8 @@ class Updater:
         renewed = self._conditions.renew(
             self._observer.autoscalers(), outcomes, self._memory.misses_by_autoscaler(), now
         )
-        # Who still has to act keeps most of what the API server can take, and the next tick may not
-        # wait for ever until everything is told.
+        # While acts wait they keep most of what the API server can take. The next tick may not
+        # wait for all conditions to be written.
         share = _SHARE_WHILE_ACTING if self._agenda else 1.0
         await events.publish_all(
             self._cluster,
@@ -297,7 +297,7 @@ class Updater:
 
 
 def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Action]:
-    """The acts among the outcomes, with what is needed to carry them out and to judge them."""
+    """Return the acts among the outcomes, with what is needed to carry them out and review them."""
     acts = [each for each in outcomes if not isinstance(each, Hold)]
     evicting = {seen.workloads[act.pod.uid] for act in acts if isinstance(act, Evict)}
     members = seen.members({workload for workload in evicting if workload is not None})

@@ -1,4 +1,4 @@
-"""Since when each pod has been decided upon as it is now, and which decisions are new."""
+"""The present decision for each pod, its age, and the decisions that are new."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,16 +16,16 @@ class _Standing(NamedTuple):
 
 
 class Decisions:
-    """The decision that stands for each pod; amounts that change make no new decision."""
+    """The present decision for each pod; amounts that change make no new decision."""
 
     def __init__(self) -> None:
         self._standing: dict[str, _Standing] = {}
         """By the uid of the pod."""
         self.held: Counter[HoldReason] = Counter()
-        """How many pods are held for each reason now."""
+        """Number of pods that are held now, by reason."""
 
     def hear(self, news: News) -> list[Outcome]:
-        """The decisions that are other than before."""
+        """Take in a report and return the outcomes whose decision is new."""
         match news:
             case PlanMade(at, outcomes, is_all=is_all):
                 if is_all:
@@ -37,7 +37,7 @@ class Decisions:
                 return []
 
     def since(self, outcome: Outcome) -> datetime | None:
-        """When it was first decided so; None if that is not what stands."""
+        """Return when this decision was first made; None if it is not the present one."""
         standing = self._standing.get(outcome.pod.uid)
         if standing is None or not _is_same(standing.outcome, outcome):
             return None
@@ -46,7 +46,7 @@ class Decisions:
     def _renew(self, outcomes: Iterable[Outcome], at: datetime) -> Iterator[Outcome]:
         for outcome in outcomes:
             before = self._standing.get(outcome.pod.uid)
-            # Where nothing changed a plan says the very same.
+            # If nothing changed, a plan returns the very same record.
             if before is not None and before.outcome is outcome:
                 continue
             is_same = before is not None and _is_same(before.outcome, outcome)

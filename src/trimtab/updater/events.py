@@ -1,4 +1,4 @@
-"""Telling people: events about what was done, conditions about what was not."""
+"""Events about acts, and conditions about holds and missed changes."""
 
 import asyncio
 from collections import defaultdict
@@ -18,7 +18,7 @@ from trimtab.updater.actions import ActResult, server_words
 from trimtab.updater.queue import Action
 
 _Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], FailedChange | None]
-"""An autoscaler, what was planned for its pods, and what did not come true."""
+"""An autoscaler, the outcomes of its pods, and its failed change if there is one."""
 
 
 async def tell_of_act(
@@ -29,13 +29,13 @@ async def tell_of_act(
     *,
     error: ClusterError | None = None,
 ) -> None:
-    """Write the events that an act deserves, with the original's reasons."""
+    """Write the events of an act, with the original's reasons."""
     for event in _events(task, result, now, server_words(error)):
         await cluster.emit(event)
 
 
 async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: datetime) -> None:
-    """Write an event on each pod whose resize, or the end of whose boost, is refused."""
+    """Write an event on each pod whose resize is refused, or the end of whose boost has failed."""
     for each in outcomes:
         match each:
             case Hold(reason=HoldReason.RESIZE_INFEASIBLE):
@@ -49,12 +49,12 @@ async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: date
 
 
 class Conditions:
-    """Knows which autoscalers should have other conditions, and looks only at what changed."""
+    """Finds the autoscalers whose conditions have to change, and looks only at what is new."""
 
     def __init__(self, *, max_misses: int) -> None:
         self._max_misses = max_misses
         self._settled: dict[AutoscalerName, _Grounds] = {}
-        """On which grounds an autoscaler was found to have the conditions that it should have."""
+        """Grounds on which an autoscaler was found to have the right conditions."""
 
     def renew(
         self,
@@ -63,7 +63,7 @@ class Conditions:
         misses: Mapping[AutoscalerName, FailedChange],
         now: datetime,
     ) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
-        """The autoscalers whose conditions should be others, each with all that it should have."""
+        """Return the autoscalers whose conditions have to change, each with its new conditions."""
         by_autoscaler: dict[AutoscalerName | None, list[Outcome]] = defaultdict(list)
         for each in outcomes:
             by_autoscaler[each.autoscaler].append(each)
@@ -72,7 +72,7 @@ class Conditions:
         for autoscaler in autoscalers:
             name = autoscaler.identity
             grounds = autoscaler, by_autoscaler.get(name, ()), misses.get(name)
-            # Mostly these are the very same records, of which only the addresses are compared.
+            # Mostly these are the very same records, so only addresses are compared.
             wanted = None if before.get(name) == grounds else self._find_others(grounds, now)
             if wanted is None:
                 self._settled[name] = grounds
@@ -81,7 +81,7 @@ class Conditions:
         return renewed
 
     def _find_others(self, grounds: _Grounds, now: datetime) -> tuple[Condition, ...] | None:
-        """The conditions that it should have; None if it has them, as long as the grounds last."""
+        """Return the conditions that it should have; None if it has them."""
         if not has_news(*grounds):
             return None
         wanted = update_conditions(*grounds, max_misses=self._max_misses, now=now)
@@ -95,7 +95,7 @@ async def publish_all(
     concurrency: int,
     is_late: Callable[[], bool],
 ) -> int:
-    """How many of the conditions could be written; the others have to wait for the next tick."""
+    """Write conditions and return the number written; the others wait for the next tick."""
     given = list(renewed)
     remaining = iter(given)
     written = 0

@@ -1,4 +1,4 @@
-"""What the updater's log says: an event for each decision that is new, each act, and each tick."""
+"""The updater's log: an event for each new decision, each act, and each tick."""
 
 from collections.abc import Iterable
 from typing import Final, assert_never
@@ -27,7 +27,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 def log_report(news: News, changed: Iterable[Outcome]) -> None:
-    """Log the news, with the decisions that it has changed."""
+    """Log a report, with the decisions that it has changed."""
     for outcome in changed:
         _tell_of_decision(outcome)
     match news:
@@ -38,7 +38,7 @@ def log_report(news: News, changed: Iterable[Outcome]) -> None:
         case ViewNotReady():
             _logger.info("nothing planned: the view of the cluster is old or not complete")
         case PlanMade() | HeldWhileActing() | TickFailed():
-            # Of a turn that failed the loop itself has told, with a trace.
+            # The loop itself has logged the failed turn, with a traceback.
             pass
         case _:
             assert_never(news)
@@ -51,7 +51,7 @@ def _tell_of_decision(outcome: Outcome) -> None:
     told = {**_subject(outcome), "reason": outcome.reason.value}
     if outcome.withheld is not None:
         told["withheld"] = type(outcome.withheld).__name__
-    # Most pods are as they should be, and nobody wants to read that of each.
+    # Most pods need no change, and an entry for each would hide the others.
     log = _logger.info if outcome.reason in WANTS_CHANGE else _logger.debug
     log("pod held", **told)
 
@@ -82,7 +82,7 @@ def _tell_of_tick(planned: PlanMade) -> None:
 
 
 def _deed(act: Act) -> dict[str, str | None]:
-    """What is done to which pod, and why if that is not for its size."""
+    """Return the act and its pod, and the cause if it ends a boost."""
     told = {"act": type(act).__name__, **_subject(act)}
     return {**told, "cause": act.cause.value} if isinstance(act, Unboost) else told
 

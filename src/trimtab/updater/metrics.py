@@ -1,4 +1,4 @@
-"""The updater's metrics, under the original's names and a few of our own, from what it tells."""
+"""The updater's metrics, under the original's names and a few of our own, from its reports."""
 
 from collections import Counter as Tally
 from collections import defaultdict
@@ -30,7 +30,7 @@ _MODE: Final = "update_mode"
 _OBJECT: Final = ("vpa_name", "vpa_namespace")
 _LARGEST_SIZE: Final = 20
 _SIZES: Final = tuple(str(size) for size in range(_LARGEST_SIZE))
-"""The original shows so many of them, whether there are such autoscalers or not."""
+"""The original shows this many sizes, even if no autoscaler has them."""
 _TENTHS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
 _TOTAL: Final = "total"
 
@@ -144,7 +144,7 @@ _UNBOOST_ERROR: Final = "UnboostError"
 
 @dataclass(slots=True)
 class _Series:
-    """Counters that have a series for each autoscaler, which goes when the autoscaler does."""
+    """Counters with a series for each autoscaler, which goes when the autoscaler does."""
 
     _made: defaultdict[AutoscalerName, set[tuple[Counter, tuple[str, ...]]]] = field(
         default_factory=lambda: defaultdict(set), init=False
@@ -164,7 +164,7 @@ class _Series:
 
 
 class UpdaterMeter:
-    """Keeps the metrics in step with what the updater does."""
+    """Updates the metrics from the updater's reports."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
         self._series = _Series()
@@ -173,7 +173,7 @@ class UpdaterMeter:
         self._outcomes: Collection[Outcome] = ()
         self._autoscalers: Mapping[AutoscalerName, Autoscaler] = {}
         self._refused: Sequence[AutoscalerName | None] = ()
-        """The autoscaler of each pod whose node refused a resize."""
+        """The autoscaler of each pod whose resize was refused."""
         self._sizes: Tally[AutoscalerName] = Tally()
         self._begun: dict[AutoscalerName, tuple[str, str]] = {}
         """The size and the mode with which series were begun."""
@@ -189,7 +189,7 @@ class UpdaterMeter:
             EXECUTION_LATENCY.labels(step)
 
     def note(self, news: News, changed: Iterable[Outcome], held: Mapping[HoldReason, int]) -> None:
-        """Count what is new, and the decisions that it has changed."""
+        """Count what a report adds, and the decisions that it has changed."""
         self._boosts.note(news)
         for outcome in changed:
             if isinstance(outcome, Hold):
@@ -222,7 +222,7 @@ class UpdaterMeter:
         self._resized.clear()
         self._show_by_mode(AUTOSCALERS_WITH_EVICTED_PODS, {})
         self._show_by_size(AUTOSCALERS_WITH_RESIZED_PODS, {})
-        # Mostly these are the very same records, of which only the addresses are compared.
+        # Mostly these are the very same records, so only addresses are compared.
         if (plan.outcomes, plan.autoscalers) != (self._outcomes, self._autoscalers):
             self._note_outcomes(plan)
         for name in self._refused:
@@ -243,7 +243,7 @@ class UpdaterMeter:
         self._requests.show(governed)
 
     def _begin_series(self) -> None:
-        """What has not happened yet is 0, not missing."""
+        """Begin series at 0, so that none is missing before its first event."""
         before, self._begun = self._begun, {}
         for name in self._sizes:
             if self._is_active(name):
@@ -325,7 +325,7 @@ class UpdaterMeter:
 
 
 def size_log2(pods: int) -> int:
-    """The label that stands for how many pods an autoscaler has."""
+    """Return the label for the number of pods of an autoscaler."""
     return min(max(pods, 1).bit_length() - 1, _LARGEST_SIZE)
 
 

@@ -1,4 +1,4 @@
-"""From stores and memory to the snapshot that a plan is made from: all of it, or a part.
+"""Observation: stores and memory become the snapshot for a plan, of everything or of a part.
 
 A part is all pods of some workloads: budgets and roles never reach beyond a workload.
 """
@@ -35,13 +35,13 @@ from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.state import UpdaterMemory, WorkloadReview
 
 _SHORT_FOR: Final = timedelta(seconds=10)
-"""Pods that are missing for less long may only not be seen yet, unlike their use of a quota."""
+"""Pods that are missing for less time may only be unseen yet, while the quota counts them."""
 _ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The snapshot, and how to find things in it again."""
+    """The snapshot, with indexes of its contents."""
 
     snapshot: Snapshot
     workloads: Mapping[str, WorkloadName | None]
@@ -51,14 +51,14 @@ class Observation:
     """The direct owners whose pods are here."""
 
     def ready(self, workloads: Collection[WorkloadName | None]) -> Counter[WorkloadName | None]:
-        """By workload how many of its pods are ready."""
+        """Return the number of ready pods of each workload."""
         if not workloads:
             return Counter()
         pods = [each for each in self.snapshot.pods if each.workload in workloads]
         return Counter(each.workload for each in pods if degradation.is_ready(each.pod))
 
     def members(self, workloads: Collection[WorkloadName]) -> Mapping[WorkloadName, frozenset[str]]:
-        """The uids of all pods of the workloads."""
+        """Return the uids of all pods of the workloads."""
         found: defaultdict[WorkloadName, set[str]] = defaultdict(set)
         for uid, workload in self.workloads.items():
             if workload in workloads and workload is not None:
@@ -68,19 +68,19 @@ class Observation:
 
 @dataclass(slots=True, eq=False)
 class _Seen:
-    """A pod with what follows from its record alone, and how it was last observed."""
+    """A pod with the facts that follow from its record alone, and its last observation."""
 
     pod: Pod
     owner: OwnerKey | None
     is_boosted: bool
     observed: ObservedPod | None = None
     ownership: Ownership | None = None
-    """By which it was observed; None also where an autoscaler of its namespace was unreadable."""
+    """Ownership at that observation; None also if the namespace had an unreadable autoscaler."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """Some pods, and what follows from their records alone."""
+    """Some pods, and the facts that follow from their records alone."""
 
     seen: Sequence[_Seen]
     pods: Sequence[Pod]
@@ -107,28 +107,28 @@ class Observer:
         self._boosted_on = cluster.pods.index(_node_of_boosted) if crowds else None
         self._owners: dict[OwnerKey, Ownership] = {}
         self._owners_under: defaultdict[WorkloadName | None, set[OwnerKey]] = defaultdict(set)
-        """The same by the topmost workload."""
+        """Direct owners, by their topmost workload."""
         self._seen: dict[str, _Seen] = {}
-        """By uid all pods of the last observations, so that only what changed is looked at."""
+        """All pods of the last observations by uid, so that only changed ones are looked at."""
         self._given: list[Pod] = []
-        """All pods of the last observation of all, and what was seen of them."""
+        """All pods of the last full observation; the next attribute has what was seen of them."""
         self._everywhere: list[_Seen] = []
         self._sight = _sight_of(())
         """Those of them that may concern an autoscaler."""
         self._short_since: dict[WorkloadName, datetime] = {}
-        """By direct owner, in namespaces with quotas, since when it misses pods."""
+        """Times since when direct owners miss pods, in namespaces with quotas."""
         self._workloads: dict[str, WorkloadName | None] = {}
         self._observed: list[ObservedPod] = []
-        """How pods were last observed, and the workload of each by uid."""
+        """Last observations of pods; `_workloads` has the workload of each by uid."""
 
     async def observe(self, now: datetime, *, admission_alive: bool) -> Observation:
-        """All that the stores hold, as far as it concerns any autoscaler."""
+        """Observe everything in the stores that concerns any autoscaler."""
         autoscalers = self.autoscalers()
         everywhere = self._look_at_all()
         namespaces = self._namespaces(everywhere, autoscalers)
         self._memory.forget_lacks(namespaces, now)
         pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
-        # Nothing is compared but addresses where the records are the same.
+        # If the records are the same, only addresses are compared.
         if pods != self._sight.seen:
             self._sight = _sight_of(pods)
         sight = self._sight
@@ -148,11 +148,11 @@ class Observer:
     async def observe_part(
         self, changed: Collection[OwnerKey], now: datetime, *, admission_alive: bool
     ) -> Observation:
-        """All pods of the workloads to which the owners belong."""
+        """Observe all pods of the workloads to which the owners belong."""
         owners = self._siblings(changed)
         sight = self._sight_under(owners)
         self._know_owners(await self._resolve_owners(sight))
-        # To which workload a new owner belongs, and so who else does, is known only now.
+        # The workload of a new owner, and so its other owners, are known only now.
         if (together := self._siblings(owners)) != owners:
             owners, sight = together, self._sight_under(together)
         found = {self._owners[key].topmost for key in owners if key in self._owners}
@@ -176,16 +176,16 @@ class Observer:
                 memory.changed.setdefault(workload, found)
 
     def is_paused(self, namespace: str) -> bool:
-        """Whether the namespace says that nothing may be done in it."""
+        """True if the namespace is paused, so that no act is allowed in it."""
         found = self._cluster.namespaces.find("", namespace)
         return found is not None and found.is_paused
 
     def is_watched(self, pod: Pod) -> bool:
-        """Whether something is expected of the pod's workload."""
+        """True if an expectation for the pod's workload is open."""
         return self.workload_of(pod) in self._memory.expectations
 
     def workload_of(self, pod: Pod) -> WorkloadName | None:
-        """The pod's workload, as far as it was known when everything was last observed."""
+        """Return the pod's workload, as of the last observation."""
         return self._topmost(owner_key(pod))
 
     def _topmost(self, owner: OwnerKey | None) -> WorkloadName | None:
@@ -193,7 +193,7 @@ class Observer:
         return None if known is None else known.topmost
 
     def autoscalers(self) -> list[Autoscaler]:
-        """All autoscalers that are not to be ignored."""
+        """Return all autoscalers that are not to be ignored."""
         ignored = self._settings.ignored_namespaces
         found = [each for each in self._cluster.autoscalers if each.namespace not in ignored]
         return self._mark(found)
@@ -203,12 +203,12 @@ class Observer:
         return () if is_ignored else self._mark(self._autoscalers_of.under(workload))
 
     def _mark(self, autoscalers: Sequence[Autoscaler]) -> list[Autoscaler]:
-        """The autoscalers, each with what of it is left to horizontal ones."""
+        """Return the autoscalers, each marked with what of it is left to horizontal ones."""
         marking = self._marking
         return [*autoscalers] if marking is None else [marking.mark(each) for each in autoscalers]
 
     def _look_at_all(self) -> list[_Seen]:
-        """All pods; those that are gone are forgotten."""
+        """Look at all pods; forget those that are gone."""
         known, given = self._seen, list(self._cluster.pods)
         if given != self._given:
             self._given = given
@@ -231,7 +231,7 @@ class Observer:
         return seen
 
     def _namespaces(self, pods: Iterable[_Seen], autoscalers: Iterable[Autoscaler]) -> set[str]:
-        """Where anything may have to be done: a boost may outlive its autoscaler (S40)."""
+        """Return namespaces that may need acts: a boost may outlive its autoscaler (S40)."""
         governed = {autoscaler.namespace for autoscaler in autoscalers}
         boosted = {seen.pod.namespace for seen in pods if seen.is_boosted} - governed
         return governed | (boosted - self._settings.ignored_namespaces)
@@ -278,15 +278,15 @@ class Observer:
     async def _watched(
         self, workloads: Iterable[WorkloadName]
     ) -> dict[WorkloadName, Workload | None]:
-        """Workloads of which something is expected, as they are now; None for what is gone."""
+        """Fetch workloads of which something is expected; None for one that is gone."""
         owners = self._cluster.owners
-        # In a fixed order: some are asked for one by one, and a set has another order in each run.
+        # In a fixed order: some take a request each, and the order of a set differs in each run.
         return {
             name: await owners.workload(name, self._api_version(name)) for name in sorted(workloads)
         }
 
     def _api_version(self, workload: WorkloadName) -> str:
-        """The API version of a watched workload, as its autoscaler gives it; empty without one."""
+        """Return a watched workload's API version, as its autoscaler has it; empty without one."""
         targets = (each.target for each in self._autoscalers_of.under(workload))
         return next((target.api_version for target in targets if target is not None), "")
 
@@ -370,14 +370,14 @@ class Observer:
         ]
 
     def _observe_pod(self, seen: _Seen, unreadable: Container[str]) -> ObservedPod:
-        """The pod as plans see it: the same record as before where nothing changed."""
+        """Return the pod as plans see it: the same record as before where nothing changed."""
         pod, before = seen.pod, seen.observed
         ownership = None if seen.owner is None else self._owners.get(seen.owner)
         workload = None if ownership is None else ownership.topmost
         is_hidden = pod.namespace in unreadable
         in_doubt = (pod.owner is not None and workload is None) or is_hidden
         if pod.uid in self._memory.evicted:
-            # What we have evicted is as good as gone, whatever the view still shows.
+            # A pod that we have evicted is as good as gone, whatever the view still shows.
             return ObservedPod(replace(pod, is_deleting=True), workload, is_in_doubt=in_doubt)
         if before is None or (before.workload, before.is_in_doubt) != (workload, in_doubt):
             before = seen.observed = ObservedPod(pod, workload, is_in_doubt=in_doubt)
@@ -427,7 +427,7 @@ class Observer:
         self._rooms = rooms
 
     def _crowded(self, pods: Iterable[_Seen]) -> frozenset[str]:
-        """The boosted pods of which there are too many on the nodes of these pods."""
+        """Return the boosted pods beyond the limit, on the nodes of these pods."""
         if self._boosted_on is None:
             return frozenset()
         most = self._settings.max_boosted_per_node
@@ -545,18 +545,18 @@ def _marking(cluster: Cluster, settings: UpdaterSettings) -> Marking | None:
 def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | None:
     if workload is not None:
         return workload.replicas or 0
-    # What still has pods is not gone, but could not be asked for.
+    # A workload that still has pods is not gone; it could only not be fetched.
     return 0 if members else None
 
 
 def _node_of_boosted(pod: Pod) -> str | None:
-    """The node of a pod that is boosted on it."""
+    """Return the node of a pod that is boosted on it."""
     is_over = pod.is_deleting or pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     return None if is_over or not startup_boost.boosted_containers(pod) else pod.node_name
 
 
 def _node_of(pod: Pod) -> str | None:
-    """The node on which a pod takes room; None if it takes none."""
+    """Return the node on which a pod takes room; None if it takes none."""
     is_over = pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     return None if is_over else pod.node_name or None
 

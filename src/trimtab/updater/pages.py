@@ -40,14 +40,14 @@ class _Entry(Written, frozen=True, kw_only=True):
     action: str
     """`Evict`, `Resize`, `Unboost` or `Hold`."""
     reason: str | None = None
-    """Of a hold, or why a startup boost ends."""
+    """Reason of a hold, or cause of the end of a startup boost."""
     detail: str | None = None
-    """The words of the kubelet or the API server behind the reason."""
+    """The message of the kubelet or the API server behind the reason."""
     withheld: str | None = None
-    """What would be done but for the reason."""
+    """Act that the reason prevents."""
     since: str | None = None
     until: str | None = None
-    """When another look is worth it although nothing happens."""
+    """Time at which another look is useful although nothing happens."""
     quick_oom: bool = False
     change: ShownChange | None = None
     current: Mapping[str, ShownAllocation] | None = None
@@ -76,9 +76,9 @@ def show_plan(
     *,
     is_paused: bool = False,
 ) -> bytes:
-    """The page, with the pods of `?namespace=` and `?autoscaler=` alone where these are asked for.
+    """Return the page; `?namespace=` and `?autoscaler=` select its pods.
 
-    An autoscaler is asked for by its name, or by its namespace and name with a slash between them.
+    An autoscaler is given by its name, or by its namespace and name with a slash between them.
     """
     chosen = [each for each in outcomes if _is_asked_for(each, query)]
     chosen.sort(key=lambda each: (each.pod.namespace, each.pod.name))
@@ -99,7 +99,7 @@ def show_plan(
 
 
 def encode_wanted(wanted: TargetResources | None) -> dict[str, dict[str, Mapping[str, str]]]:
-    """What containers shall have, as people write it."""
+    """Format the sizes that containers shall have."""
     shown = {name: show_allocation(each) for name, each in (wanted or {}).items()}
     return {
         name: {
@@ -174,17 +174,17 @@ def _show_wanted(outcome: Outcome) -> Mapping[str, ShownAllocation] | None:
 
 
 def _ranked(counts: Mapping[NameT, int]) -> dict[str, int]:
-    """The most frequent first."""
+    """Sort the counts, the largest first."""
     names = sorted(counts, key=lambda name: (-counts[name], name))
     return {str(name): counts[name] for name in names}
 
 
 MOST_PODS: Final = 200
-"""So many are explained at once."""
+"""Maximum number of pods that are explained at once."""
 
 
 def only_namespace(look: Look, namespace: str) -> Look:
-    """What was seen and planned in one namespace: plans never reach beyond one."""
+    """Return the part of a look that concerns one namespace: plans never reach beyond one."""
     pods = [each for each in look.snapshot.pods if each.pod.namespace == namespace]
     autoscalers = [
         each for each in look.snapshot.autoscalers if each.autoscaler.namespace == namespace
@@ -197,9 +197,9 @@ def only_namespace(look: Look, namespace: str) -> Look:
 
 
 def explain(view: PlanView, origin: PlanOrigin, query: Mapping[str, str]) -> PodsPage:
-    """The pods of a view that a query asks for by `pod`, or by `autoscaler`.
+    """Explain the pods of a view that a query selects by `pod` or by `autoscaler`.
 
-    Of very many only those come that the plan names first: an updater has other things to do.
+    Only the first ones in the order of the plan are explained, since it takes the updater's time.
     """
     chosen = list(_choose(view, query))
     explained = [
@@ -213,7 +213,7 @@ def explain(view: PlanView, origin: PlanOrigin, query: Mapping[str, str]) -> Pod
 def show_page(
     look: Look | None, settings: PlanSettings, waiting: int, query: Mapping[str, str]
 ) -> bytes:
-    """The pods of `?namespace=` and `?autoscaler=` or `?pod=`, as JSON; `null` without a plan."""
+    """Return the pods of `?namespace=` and `?autoscaler=` or `?pod=`; `null` without a plan."""
     if look is None:
         return codec.encode(None)
     part = only_namespace(look, query.get("namespace", ""))
@@ -223,7 +223,7 @@ def show_page(
 
 
 def _choose(view: PlanView, query: Mapping[str, str]) -> Iterator[ObservedPod]:
-    """The pods that are asked for, in the order of the plan."""
+    """Yield the selected pods, in the order of the plan."""
     pod, autoscaler = query.get("pod"), query.get("autoscaler")
     observed = {each.pod.uid: each for each in view.context.snapshot.pods}
     for uid, outcome in view.outcomes.items():

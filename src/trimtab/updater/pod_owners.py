@@ -1,6 +1,6 @@
-"""Which workload pods belong to and how many pods its owners want, asked once per direct owner.
+"""Workloads of pods and the pods that their owners want, looked up once per direct owner.
 
-Well-known kinds are answered from stores; others may take a request, so several are asked at once.
+Stores answer for well-known kinds; others may take a request, so several are looked up at once.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ ItemT = TypeVar("ItemT")
 
 
 class OwnerKey(NamedTuple):
-    """One direct owner of pods, told from another of the same name by its uid.
+    """One direct owner of pods; its uid differs from that of another with the same name.
 
-    Looked up several times for each pod of each plan, which a flat tuple of texts does best.
+    Plans look it up several times for each pod, and a flat tuple of strings is fastest.
     """
 
     namespace: str
@@ -33,16 +33,16 @@ class OwnerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What a pod's direct owner leads to."""
+    """Facts about a pod's direct owner."""
 
     topmost: WorkloadName | None
-    """None while it is in doubt."""
+    """The topmost workload; None while it is in doubt."""
     configured: int | None
-    """How many pods the direct owner wants; None if it does not say."""
+    """Number of pods that the direct owner wants; None if it does not say."""
     first_ordinal: int | None = None
     """Ordinal of its first pod, if it makes its pods one after the other."""
     sizes: Mapping[str, Allocation] | None = None
-    """By container the resources in its pod template; None if they are not known."""
+    """Resources in its pod template, by container; None if they are not known."""
     min_ready: timedelta = timedelta()
     """Time for which each of those must be ready before the next one is made."""
     staged_revision: str | None = None
@@ -52,7 +52,7 @@ class Ownership:
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:
-    """The pod's direct owner."""
+    """Return the pod's direct owner."""
     owner = pod.owner
     if owner is None:
         return None
@@ -60,14 +60,14 @@ def owner_key(pod: Pod) -> OwnerKey | None:
 
 
 def workload_name(key: OwnerKey) -> WorkloadName:
-    """The direct owner by its name alone."""
+    """Return the name of the direct owner."""
     return WorkloadName(key.namespace, key.kind, key.name)
 
 
 async def resolve_owners(
     owners: Owners, pods: Mapping[OwnerKey, Pod], *, concurrency: int
 ) -> dict[OwnerKey, Ownership]:
-    """The ownership of every direct owner, of each of which one pod is given."""
+    """Return the ownership of every direct owner, given one pod of each."""
     found: dict[OwnerKey, Ownership] = {}
 
     async def resolve(item: tuple[OwnerKey, Pod]) -> None:
@@ -94,7 +94,7 @@ async def resolve_owners(
 async def resolve_targets(
     owners: Owners, autoscalers: Iterable[Autoscaler], *, concurrency: int
 ) -> list[ObservedAutoscaler]:
-    """The autoscalers with the selectors of their targets, in the order in which they are found."""
+    """Return the autoscalers with their targets' selectors, in the order of the answers."""
     found: list[ObservedAutoscaler] = []
 
     async def resolve(autoscaler: Autoscaler) -> None:
@@ -116,7 +116,7 @@ async def _for_each(
     async with asyncio.TaskGroup() as group:
         for _ in range(min(concurrency, len(waiting))):
             group.create_task(_work_off(waiting, work))
-            # Stores answer at once: whoever asks nobody else needs no help.
+            # Stores answer at once, so the first worker often does everything.
             await asyncio.sleep(0)
             if not waiting:
                 break

@@ -1,8 +1,8 @@
-"""Which pods changed in a way that cannot wait for the next tick.
+"""Changes of pods that cannot wait for the next tick.
 
-A pod that turns Ready, changes a label or ends a resize may be due for something else at once; a
-new pod of a workload of which something is expected shows whether it came true. Whatever happens
-to a boosted pod may bring the end of its boost nearer.
+A pod that turns Ready, changes a label or ends a resize may be due for another act at once. A new
+pod shows whether an expectation for its workload came true. Any change of a boosted pod may bring
+the end of its boost nearer.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ class PodWatch:
                 self.mark(pod)
 
     def mark(self, pod: Pod) -> None:
-        """Let the pod's workload be planned soon."""
+        """Have the pod's workload planned soon."""
         if (key := owner_key(pod)) is not None:
             self._changed.add(key)
             self._marked.set()
 
     def remember(self, pods: Iterable[Pod]) -> None:
-        """Compare with these pods from now on; all others are forgotten."""
+        """Compare with these pods from now on; forget all others."""
         self._seen = {pod.uid: pod for pod in pods}
 
     async def changed(self) -> None:
@@ -54,7 +54,7 @@ class PodWatch:
         await self._marked.wait()
 
     def take_changed(self) -> frozenset[OwnerKey]:
-        """The owners of pods that changed since this was last asked."""
+        """Return the owners of pods that changed since the last call."""
         changed, self._changed = self._changed, set()
         self._marked.clear()
         return frozenset(changed)
@@ -71,7 +71,7 @@ class PodWatch:
 
 
 def _stage(pod: Pod) -> tuple[object, ...]:
-    """What the end of a boost depends on, but for time."""
+    """Return the facts that determine the end of a boost, except time."""
     return (
         startup_boost.boosted_containers(pod),
         pod.ready_since,
@@ -83,13 +83,13 @@ def _stage(pod: Pod) -> tuple[object, ...]:
 
 
 class Alarms:
-    """Rings for pods that a plan holds until a certain moment."""
+    """Alarms for pods that a plan holds until a certain moment."""
 
     def __init__(self, clock: Clock, ring: Callable[[Pod], None]) -> None:
         self._clock = clock
         self._ring = ring
         self._set: dict[OwnerKey, tuple[datetime, Pod]] = {}
-        """The next alarm of each owner: a plan of one of its pods is one of all."""
+        """The next alarm of each owner: a plan of one of its pods covers them all."""
         self._new: asyncio.Queue[tuple[Pod, datetime]] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class Alarms:
                 group.create_task(self._wait(pod, moment))
 
     def set_for(self, outcomes: Iterable[Outcome]) -> None:
-        """Ring when the holds among the outcomes deserve another look."""
+        """Set alarms for the holds among the outcomes that have an end."""
         for each in outcomes:
             if isinstance(each, Hold) and each.until is not None:
                 self.set_one(each.pod, each.until)
@@ -110,13 +110,13 @@ class Alarms:
         """Ring for the pod at the moment, unless its owner has an earlier alarm."""
         owner = owner_key(pod)
         known = None if owner is None else self._set.get(owner)
-        # One that rings too early costs a look, after which it is set anew.
+        # An alarm that rings too early costs a look, after which it is set again.
         if owner is not None and (known is None or moment < known[0]):
             self._set[owner] = moment, pod
             self._new.put_nowait((pod, moment))
 
     def ring_early(self, namespace: str) -> None:
-        """Ring at once for the pods of a namespace: what they wait for has come."""
+        """Ring at once for the pods of a namespace, whose wait is over."""
         for owner in [each for each in self._set if each.namespace == namespace]:
             _, pod = self._set.pop(owner)
             self._ring(pod)

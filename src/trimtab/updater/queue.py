@@ -1,7 +1,7 @@
-"""What is yet to be done: acts of the last plans, the most urgent first, each at its pace.
+"""The agenda: acts of the last plans that have not begun, the most urgent first, each at its pace.
 
-Evictions and resizes wait in lanes of their own, since each has a budget of its own. Startup boosts
-that end give something back and disturb nobody: they wait for nothing.
+Evictions and resizes wait in lanes of their own, since each has a budget of its own. The end of a
+startup boost frees CPU; if it restarts no container, it has a lane without a pace.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from trimtab.updater.pod_owners import OwnerKey, owner_key
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One act, and what it was decided on."""
+    """One act, and the facts on which it was decided."""
 
     act: Act
     autoscaler: Autoscaler | None
@@ -42,7 +42,7 @@ _Rank: TypeAlias = tuple[bool, bool, tuple[bool, float], str, str]
 class ActionLane:
     """The tasks of one kind, with the pace at which they may be begun.
 
-    A part of a plan comes often and concerns few tasks, so it must cost no look at the others.
+    A part of a plan comes often and concerns few tasks, so it must not scan the others.
     """
 
     def __init__(self, settings: PaceSettings, now: datetime) -> None:
@@ -51,11 +51,11 @@ class ActionLane:
         self._closed_until = now
         self._numbers = count()
         self._tasks: dict[int, Action] = {}
-        """By number those that are held."""
+        """The held tasks, by number."""
         self._numbers_of: defaultdict[OwnerKey | None, list[int]] = defaultdict(list)
-        """By owner the tasks that are held, and some that were."""
+        """Numbers of the held tasks, and of some former ones, by owner."""
         self._queue: list[tuple[_Rank, int]] = []
-        """A heap of their ranks and of minus their numbers, so that of equals the newest wins."""
+        """A heap of ranks and negated numbers, so that of equal ranks the newest comes first."""
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
@@ -81,14 +81,14 @@ class ActionLane:
         heappush(self._queue, (_rank(task), -self._hold(task)))
 
     def take(self) -> Action:
-        """The most urgent task, which is held no longer."""
+        """Remove and return the most urgent task."""
         while True:
             _, number = heappop(self._queue)
             if (task := self._tasks.pop(-number, None)) is not None:
                 return task
 
     def take_where(self, condition: Callable[[Action], bool]) -> list[Action]:
-        """The tasks of which this is true, the least urgent first, which are held no longer."""
+        """Remove and return the tasks that meet the condition, the least urgent first."""
         taken = [number for number, task in self._tasks.items() if condition(task)]
         return sorted(map(self._tasks.pop, taken), key=_rank, reverse=True)
 
@@ -110,7 +110,7 @@ class ActionLane:
         self._closed_until = max(self._closed_until, moment)
 
     def time_to_next(self, now: datetime) -> timedelta:
-        """How long to wait until the next task may be begun."""
+        """Return the time until the next task may be begun."""
         closed = max(self._closed_until - now, timedelta())
         if not self._settings.is_limited:
             return closed
@@ -127,7 +127,7 @@ _UNLIMITED: Final = PaceSettings(per_second=0)
 
 
 class ActionQueue:
-    """All lanes."""
+    """All lanes: evictions, resizes, and ends of boosts that disrupt nothing."""
 
     def __init__(self, settings: PaceSettings, now: datetime) -> None:
         self.evictions = ActionLane(settings, now)
@@ -139,7 +139,7 @@ class ActionQueue:
 
     @property
     def lanes(self) -> tuple[ActionLane, ActionLane, ActionLane]:
-        """Each lane, to be worked off on its own."""
+        """All lanes; each has a worker of its own."""
         return self.evictions, self.resizes, self.gifts
 
     def fill(self, tasks: Collection[Action], owners: Collection[OwnerKey] | None = None) -> None:
@@ -165,7 +165,7 @@ class ActionQueue:
 
 def _rank(task: Action) -> _Rank:
     act = task.act
-    # A boost that is over comes first: it gives something back.
+    # The end of a boost comes first, since it frees CPU.
     if isinstance(act, Unboost):
         return False, False, (False, 0.0), act.pod.namespace, act.pod.name
     # A pod that is OOM-killed early, again and again, serves no one until it has grown.

@@ -1,4 +1,4 @@
-"""What the updater has to tell of its turns and acts; logs, metrics and pages follow from it."""
+"""Reports of the updater on its turns and acts, from which logs, metrics and pages follow."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -26,7 +26,7 @@ class TickStep(StrEnum):
 
 
 class AdmissionAbsence(StrEnum):
-    """Why no admission controller is taken to be there; the values are the original's."""
+    """Reasons why the admission controller counts as absent; the values are the original's."""
 
     UNREAD = "error"
     """There is no lease, or it could not be read."""
@@ -48,17 +48,17 @@ class PlanMade:
     at: datetime
     outcomes: Collection[Outcome]
     autoscalers: Mapping[AutoscalerName, Autoscaler]
-    """All that were looked at."""
+    """All autoscalers that were observed."""
     is_all: bool
     spans: tuple[tuple[TickStep, timedelta], ...] = ()
-    """How long each step took."""
+    """Duration of each step."""
     absence: AdmissionAbsence | None = None
     """Why nothing may be changed, if there is no admission controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """Something was tried, or not tried any more."""
+    """An act was tried, or dropped."""
 
     at: datetime
     task: Action
@@ -68,7 +68,7 @@ class Acted:
 
 @dataclass(frozen=True, slots=True)
 class HeldWhileActing:
-    """While acting it turned out that pods have to be held."""
+    """Pods that have to be held, as it turned out while acting."""
 
     at: datetime
     holds: Collection[Hold]
@@ -87,7 +87,7 @@ ReportSink: TypeAlias = Callable[[News], None]
 
 
 class Stopwatch:
-    """Tells how long the steps of a turn take, one after the other."""
+    """Measures how long the steps of a turn take, one after the other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -102,11 +102,11 @@ class Stopwatch:
 
 
 def tell_nobody(_: News) -> None:
-    """Nobody wants to know."""
+    """Discard the report."""
 
 
 class ActionOutcome(NamedTuple):
-    """A kind of act, and what came of it."""
+    """A kind of act and its result."""
 
     kind: str
     result: ActResult
@@ -118,28 +118,28 @@ class TickReport:
 
     at: datetime
     is_blind: bool = False
-    """Whether the stores were too old, or not there yet, so that nothing was planned."""
+    """True if the stores were too old, or not complete yet, so that nothing was planned."""
     is_admission_alive: bool = False
     planned: Mapping[str, int] = field(default_factory=dict)
     """By kind of outcome: `Evict`, `Resize`, `Unboost`, `Hold`."""
     held: Mapping[HoldReason, int] = field(default_factory=dict)
     acted: Mapping[ActionOutcome, int] = field(default_factory=dict)
-    """By kind of act and what came of it, since the tick before."""
+    """By kind of act and result, since the tick began."""
     waiting: int = 0
     """Acts that are planned and not begun: the pace does not allow it yet."""
     surging: frozenset[str] = frozenset()
     """The namespaces in which far more pods than usual want a change."""
 
     def done(self, kind: str) -> int:
-        """How many acts of a kind were done."""
+        """Return the number of acts of a kind that were done."""
         return self.acted.get(ActionOutcome(kind, ActResult.DONE), 0)
 
 
 def count_kinds(outcomes: Iterable[Outcome]) -> Counter[str]:
-    """How many outcomes of each kind there are."""
+    """Return the number of outcomes of each kind."""
     return Counter([type(each).__name__ for each in outcomes])
 
 
 def count_holds(outcomes: Iterable[Outcome]) -> Counter[HoldReason]:
-    """How many pods are held for each reason."""
+    """Return the number of pods that are held for each reason."""
     return Counter([each.reason for each in outcomes if isinstance(each, Hold)])

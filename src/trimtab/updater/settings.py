@@ -1,4 +1,4 @@
-"""What an operator may tune about the updater."""
+"""Settings of the updater, for operators."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,7 +10,7 @@ from trimtab.core.updates.candidates import PlanSettings
 
 
 def _careful_plans() -> PlanSettings:
-    # As many evictions of a workload as may miss are also all that may be open at a time: with a
+    # As many evictions of a workload as may miss are also the maximum that may be open: with a
     # broken webhook no workload ever loses more pods than that (F16).
     return PlanSettings(max_unproven=PlanSettings().max_misses)
 
@@ -20,17 +20,17 @@ class UpdaterSettings:
     """The updater's settings; flags of the original have its defaults, but for the pace (D14)."""
 
     plan: PlanSettings = field(default_factory=_careful_plans)
-    """What is changed, and what is held; `paused` in it is the switch that stops all acts."""
+    """Settings of plans; `paused` in it is the switch that stops all acts."""
     pace: PaceSettings = field(default_factory=PaceSettings)
-    """How many evictions, and as many resizes, a second."""
+    """Maximum rate of evictions, and also of resizes."""
     interval: timedelta = timedelta(minutes=1)
-    """`--updater-interval`: how often everything is planned."""
+    """`--updater-interval`: interval of plans of everything."""
     gathering: timedelta = timedelta(milliseconds=500)
-    """How long changes of pods are gathered before what they concern is planned."""
+    """Time for which changes of pods are gathered before the part that they concern is planned."""
     telling_after: timedelta = timedelta(seconds=5)
-    """How long after a plan its conditions are written: by then the first acts are answered."""
+    """Delay of conditions after a plan: by then the first acts are answered."""
     uses_admission_status: bool = True
-    """`--use-admission-controller-status`: whether nothing is changed while admission is away."""
+    """`--use-admission-controller-status`: True to change nothing while admission is absent."""
     admission_lease_name: str = "vpa-admission-controller"
     """`--admission-controller-status-lease-name`."""
     admission_lease_namespace: str = "kube-system"
@@ -38,24 +38,24 @@ class UpdaterSettings:
     admission_lease_timeout: timedelta = timedelta(minutes=1)
     """`--admission-controller-status-lease-timeout`."""
     resizes_in_place: bool = True
-    """Whether pods are resized in place where the cluster can do that."""
+    """True to resize pods in place where the cluster can do that."""
     caps_to_nodes: bool = True
-    """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
+    """`--cap-to-largest-node`: True to keep every pod within the largest node."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD
-    """`--hpa-conflict`: whether what a horizontal autoscaler scales on is left as it is."""
+    """`--hpa-conflict`: treatment of resources on which a horizontal autoscaler scales."""
     max_boosted_per_node: int = 0
     """`--max-boosted-pods-per-node`: beyond it boosts end at once; 0 for any number."""
     namespace: str = ""
-    """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
+    """`--vpa-object-namespace`: the only namespace that is watched; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
     """`--ignored-vpa-object-namespaces`."""
     concurrency: int = 16
-    """How many requests are under way at a time."""
+    """Maximum number of requests in flight."""
     max_view_age: timedelta = timedelta(minutes=5)
     """Nothing is planned on views that are older."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid settings."""
         validation.require_interval("interval", self.interval)
         validation.require_interval("admission_lease_timeout", self.admission_lease_timeout)
         validation.require_interval("max_view_age", self.max_view_age)

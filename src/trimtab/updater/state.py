@@ -1,6 +1,6 @@
-"""What the updater keeps from tick to tick: the shelf on which pure functions find their past.
+"""State that the updater keeps from tick to tick, as input of pure functions.
 
-Nothing is decided here. It is lost with the process, and plans are made to start without it.
+It makes no decisions. It is lost with the process, and plans can start without it.
 """
 
 from collections import defaultdict
@@ -40,9 +40,9 @@ from trimtab.updater.pod_owners import OwnerKey, owner_key
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TIMES_KEPT: Final = timedelta(hours=1)
-"""So long it is remembered where pods were created and evicted, while no successor is missing."""
+"""Time for which creations and evictions are remembered, while no successor is missing."""
 _SHARES_KEPT: Final = timedelta(days=1)
-"""After so long without pods nothing is usual in a namespace any more."""
+"""Time without pods after which a namespace's usual share is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class WorkloadReview:
     pods: Sequence[Pod]
     limit_ranges: Sequence[LimitRangeItem]
     wanted_pods: int | None
-    """How many pods it wants, zero if it does not say; None if it is gone."""
+    """Number of pods that it wants, zero if it does not say; None if it is gone."""
     generation: int | None
-    """Of the autoscaler that is for it; None if there is none."""
+    """Generation of the autoscaler that is for it; None if there is none."""
     recommendation: Sequence[ContainerRecommendation] = ()
-    """Of the same."""
+    """Recommendation of the same autoscaler."""
 
 
 class UpdaterMemory:
@@ -72,9 +72,9 @@ class UpdaterMemory:
         self.under_way: set[str] = set()
         """The uids of pods about which a request was sent that is not answered."""
         self.disturbed: dict[WorkloadName, datetime] = {}
-        """When a pod of each direct owner was last evicted."""
+        """Time of the last eviction of a pod, by direct owner."""
         self.restarted: dict[WorkloadName, datetime] = {}
-        """When a resize of a pod of each direct owner was last asked for that restarts it."""
+        """Time of the last resize with a restart that was asked for, by direct owner."""
         self.last_restarts: dict[str, Restart] = {}
         """By namespace the last restart of a ready pod that was asked for."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
@@ -83,28 +83,28 @@ class UpdaterMemory:
         self.created: dict[str, datetime] = {}
         """By namespace when the newest pod was created, by any owner."""
         self._doubt = NO_DOUBT
-        """Evidence of late that no pod can be created in the whole cluster."""
+        """Recent evidence that no pod can be created in the whole cluster."""
         self.last_evicted: dict[str, datetime] = {}
         """By namespace when a pod was last evicted."""
         self.misses: dict[WorkloadName, FailedChange] = {}
         self.changed: dict[WorkloadName, ChangedWorkload] = {}
-        """Workloads that were changed of late, with how many pods were ready before."""
+        """Workloads that were changed recently, with the number of pods that were ready before."""
         self.is_restored = False
         """True once the workloads that an earlier updater found degraded are known."""
         self.usual_shares: dict[str, float] = {}
-        """By namespace the share of pods that wanted to change lately."""
+        """Share of pods that wanted to change lately, by namespace."""
         self._shares_at: dict[str, datetime] = {}
-        """When each of them was last learned."""
+        """Time at which each of them was last learned."""
         self.surging: frozenset[str] = frozenset()
         self._begun_at: datetime | None = None
 
     def begin_anew(self) -> None:
-        """Know that another may have acted until now."""
+        """Prepare for a new start, since another updater may have acted until now."""
         self._begun_at = None
         self.is_restored = False
 
     def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
-        """Bring the memory of the pods up to date; whether any has another governor than before."""
+        """Bring the memory of the pods up to date; return True if any has a new governor."""
         fresh = pod_history.recall(self.recollections, governed, now)
         if fresh:
             self.recollections |= fresh
@@ -112,11 +112,11 @@ class UpdaterMemory:
         return any(each.memory.governed_since == now for each in fresh.values())
 
     def of_pods(self, uids: Iterable[str]) -> Mapping[MemoryKey, PodMemory]:
-        """The memory of these pods, as plans read it."""
+        """Return the memory of these pods, as plans read it."""
         return pod_history.pod_memory(self.recollections, uids)
 
     def of_all(self) -> Mapping[MemoryKey, PodMemory]:
-        """The memory of all pods, as plans read it: the same map while nothing changes."""
+        """Return the memory of all pods, as plans read it: the same map while nothing changes."""
         if self._of_all is None:
             self._of_all = self.of_pods(self.recollections)
         return self._of_all
@@ -162,32 +162,32 @@ class UpdaterMemory:
             }
 
     def settling(self, pods: Iterable[Pod], now: datetime) -> frozenset[str]:
-        """The pods that cannot be counted on for the moment."""
+        """Return the pods that cannot be counted on for the moment."""
         if self._begun_at is None:
             self._begun_at = now
         lately = now - pod_history.SETTLING_FOR
         self.disturbed = {owner: at for owner, at in self.disturbed.items() if at > lately}
         self.restarted = {owner: at for owner, at in self.restarted.items() if at > lately}
-        # Just after a start nobody remembers what was done a moment before, by us or another.
+        # Just after a start the memory lacks recent acts, by us or another.
         is_new = self._begun_at >= lately
         known, under_way = self.recollections, self.under_way
         return frozenset(
             [
                 pod.uid
                 for pod in pods
-                # Whatever becomes of a request, it may have had its effect before its answer comes.
+                # A request in flight may take effect before its answer comes.
                 if pod.uid in under_way
                 or (
                     pod.ready_since is None
-                    # A pod that was just made is not up before it is ready, whoever asked for it:
-                    # a successor may come when nobody waits for it any more.
+                    # A new pod is not up before it is ready, even if no act of ours led to it:
+                    # a successor may come when it is no longer expected.
                     and (
                         is_new
                         or _is_starting(pod, lately)
                         or disruption_budgets.owner_of(pod) in self.disturbed
                     )
                 )
-                # Of most pods there is nothing of late to remember, and all pods are asked for.
+                # Most pods have no recent update, so the cheap tests come first.
                 or (
                     (found := known.get(pod.uid)) is not None
                     and (updated := found.memory.last_updated_at) is not None
@@ -200,7 +200,7 @@ class UpdaterMemory:
     def restart_gaps(
         self, find: Callable[[str, str], Pod | None], now: datetime
     ) -> Mapping[str, datetime]:
-        """Return by namespace when another ready pod may be restarted, where that is later."""
+        """Return when another ready pod may be restarted, by namespace, if later than now."""
         ends = {
             namespace: end_of_gap(each, find(namespace, each.pod.name), now)
             for namespace, each in self.last_restarts.items()
@@ -212,11 +212,11 @@ class UpdaterMemory:
         return found
 
     def watched_workloads(self) -> set[WorkloadName]:
-        """The workloads of which something is expected, or was."""
+        """Return the workloads of which something is expected, or was."""
         return {*self.expectations, *self.misses, *self.changed, *self.lacking}
 
     def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName | None:
-        """The autoscaler for which something was last done about a watched workload, if known."""
+        """Return the autoscaler of the last act on a watched workload, if known."""
         if expectations := self.expectations.get(workload):
             return expectations[-1].autoscaler
         if miss := self.misses.get(workload):
@@ -225,11 +225,11 @@ class UpdaterMemory:
         return None if changed is None else changed.autoscaler
 
     def misses_by_autoscaler(self) -> Mapping[AutoscalerName, FailedChange]:
-        """The misses by the autoscaler for which the last change was made."""
+        """Return the misses by the autoscaler for which the last change was made."""
         return {miss.expectation.autoscaler: miss for miss in self.misses.values()}
 
     def unproven(self) -> Mapping[WorkloadName, int]:
-        """By workload the evictions whose effect is not known yet."""
+        """Return the number of evictions of each workload whose effect is not known yet."""
         return {
             workload: sum(each.is_eviction for each in expectations)
             for workload, expectations in self.expectations.items()
@@ -245,11 +245,11 @@ class UpdaterMemory:
             self._note_created(pod.namespace, min(pod.created_at, now))
 
     def weigh_lacks(self) -> None:
-        """Remember what the lacks of this moment say about the whole cluster."""
+        """Update the evidence about the whole cluster from the present lacks."""
         self._doubt = eviction_brake.renew_doubt(self._doubt, self.lacking, self.created)
 
     def expect(self, expectation: Expectation) -> None:
-        """Remember what a change should bring about; it replaces what was expected of the pod."""
+        """Remember the expected effect of a change; it replaces earlier ones for the pod."""
         others = [
             each
             for each in self.expectations[expectation.workload]
@@ -301,13 +301,13 @@ class UpdaterMemory:
                 del self.usual_shares[namespace], self._shares_at[namespace]
 
     def note_change(self, workload: WorkloadName, change: ChangedWorkload) -> None:
-        """Remember a change of a workload, and what is compared with later."""
+        """Remember a change of a workload, for comparisons later."""
         self.changed[workload] = change
 
     def degraded(
         self, patience: timedelta | None, now: datetime
     ) -> Mapping[WorkloadName, Degradation]:
-        """The workloads that have fewer ready pods than before for longer than patience."""
+        """Return the workloads with fewer ready pods than before, for longer than `patience`."""
         if patience is None:
             return {}
         return {
@@ -388,7 +388,7 @@ class UpdaterMemory:
             self._of_all = None
 
     def _succeed(self, expectation: Expectation, pod: Pod) -> None:
-        """Let a successor cool down from the eviction to which it owes its life (F19)."""
+        """Begin a successor's cool-down at the eviction of the pod that it replaces (F19)."""
         if expectation.is_eviction:
             before = self.recollections.get(pod.uid, Recollection(expectation.autoscaler))
             self.recollections[pod.uid] = pod_history.after_succession(before, expectation.since)
@@ -396,14 +396,14 @@ class UpdaterMemory:
 
 
 def _is_starting(pod: Pod, lately: datetime) -> bool:
-    """Whether a pod was just made and is still on its way; one that falls over may need help."""
+    """True for a pod that was just created and has not failed; a failing one may need help."""
     if pod.created_at is None or pod.created_at <= lately:
         return False
     return not any(each.termination or each.last_termination for each in pod.containers)
 
 
 class Look(NamedTuple):
-    """A plan of all pods, and what it was made from."""
+    """A plan of all pods, and its snapshot."""
 
     snapshot: Snapshot
     outcomes: Sequence[Outcome]
@@ -411,12 +411,12 @@ class Look(NamedTuple):
 
 
 class LastPlan:
-    """One outcome for each pod."""
+    """The last outcome of each pod."""
 
     def __init__(self) -> None:
         self._outcomes: dict[str, Outcome] = {}
         self._uids: defaultdict[OwnerKey | None, list[str]] | None = None
-        """By owner the pods; made when a part first asks for it."""
+        """The pods by owner; made when a part first asks for it."""
 
     @property
     def outcomes(self) -> Mapping[str, Outcome]:

@@ -1,4 +1,4 @@
-"""`trimtab backtest`: what policies would have done to workloads whose usage was recorded."""
+"""`trimtab backtest`: replay recorded usage of workloads under policies."""
 
 import json
 import sys
@@ -31,11 +31,11 @@ from trimtab.core.model.validation import SettingsError
 
 _USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
 _SEED: Final = 1
-"""Intervals of confidence are drawn, the same ones each time."""
+"""Seed of the bootstrap, fixed so that confidence intervals are reproducible."""
 _BAR: Final = 40
-"""How wide the bar is that shows how far it is."""
+"""Width of the progress bar in characters."""
 _FEW: Final = 5
-"""With fewer workloads than this, drawing among them says nothing."""
+"""Minimum number of workloads for a meaningful bootstrap."""
 
 
 _REPLAY: Final = ReplayFlags()
@@ -53,7 +53,7 @@ def backtest(
     answer: AnswerFlags = _ANSWER,
     sweep: SweepFlags = _NO_SWEEP,
 ) -> int:
-    """What the policies would have done, as a table: 0."""
+    """Replay the policies and write their scores; return 0."""
     if bool(replay.trace) == bool(past.namespace):
         raise UsageError("whose usage? either --trace names a file of it, or --namespace whose")
     runs, settings = _plan_runs(replay, sweep)
@@ -87,7 +87,7 @@ def backtest(
 
 
 def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[Setting]]:
-    """Who is to be replayed, and the settings of a sweep if it is one."""
+    """Return the runs to replay, and the settings if this is a sweep."""
     if replay.jobs is not None and replay.jobs < 1:
         raise UsageError(f"--jobs must be at least 1, not {replay.jobs}")
     settings = _check_settings(sweep)
@@ -101,7 +101,7 @@ def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[
 
 
 def _check_settings(flags: SweepFlags) -> list[Setting]:
-    """All settings of the sweep, if there is one."""
+    """Return all settings of the sweep, none if there is no sweep; refuse invalid ones."""
     try:
         settings = flags.settings()
         for setting in settings:
@@ -116,7 +116,7 @@ def _check_settings(flags: SweepFlags) -> list[Setting]:
 
 
 def _swept(settings: Sequence[Setting], policy: Sequence[str]) -> list[Contender]:
-    """One autoscaler under each of the settings."""
+    """Return one contender per setting, all with the same autoscaler."""
     named = _compared(policy)
     autoscalers = [each.autoscaler for each in named if isinstance(each, AutoscalerContender)]
     if len(named) > 1 or len(named) != len(autoscalers):
@@ -140,7 +140,7 @@ def _compared(names: Sequence[str]) -> list[Contender]:
 
 
 def _check_sizes(demand: Demand, *, is_asked_for: bool) -> None:
-    """Tell of whom it is not known what they request today; refuse what cannot be had at all."""
+    """Warn of workloads with unknown requests; refuse a chosen as-is if none are known."""
     unknown = np.flatnonzero(np.isnan(demand.sizes).any(axis=(0, 1)))
     if is_asked_for and len(unknown) == len(demand):
         raise UsageError("as-is needs requests, and none are known: choose another --scenario")
@@ -156,7 +156,7 @@ def _find_scenario(name: str) -> Scenario:
 
 
 def _find_contenders(name: str) -> list[Contender]:
-    """The policy that is built in under a name, or those in the file of that name."""
+    """Return the built-in policy of a name, or the policies in the file of that name."""
     if name in BUILT_IN:
         return [BUILT_IN[name]]
     if not Path(name).exists():
@@ -172,7 +172,7 @@ def _find_contenders(name: str) -> list[Contender]:
 
 
 def _tell_flaws(flaws: Flaws) -> None:
-    """Whoever believes the figures must know what they are made of."""
+    """Write the flaws of the recorded usage to standard error: they limit what scores mean."""
     for line in flaws.lines():
         sys.stderr.write(f"note: {line}\n")
 
@@ -186,7 +186,7 @@ def _rows(run: Run, tally: FleetSums, demand: Demand, *, per_workload: bool) -> 
 
 
 def _check_output(output: Path | None) -> None:
-    """Refuse a place that does not exist before hours of work, not after."""
+    """Refuse an output folder that does not exist before hours of replay, not after."""
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"cannot write {output}: there is no folder {output.parent}")
 

@@ -1,4 +1,4 @@
-"""Who replays for `trimtab backtest`: processes of this machine, or an existing Dask cluster."""
+"""Executors of `trimtab backtest`: processes of this machine, or an existing Dask cluster."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _PATIENCE_SECONDS: Final = 10
 
 
 class _Client(Protocol):
-    """What is needed of a client of Dask."""
+    """The part of a Dask client that is used here."""
 
     def __enter__(self) -> Self: ...
 
@@ -30,14 +30,14 @@ class _Connect(Protocol):
 
 
 class _Distributed(Protocol):
-    """What is needed of `dask.distributed`, which is an extra."""
+    """The part of `dask.distributed`, an optional extra, that is used here."""
 
     Client: _Connect
 
 
 @contextmanager
 def hired(jobs: int | None, scheduler: str) -> Iterator[WorkerPool]:
-    """As many processes as are asked for, or as there are cores, here or there."""
+    """Yield a pool of `jobs` workers, by default one per core, of this machine or of Dask."""
     if not scheduler:
         yield WorkerPool(jobs or os.cpu_count() or 1)
         return

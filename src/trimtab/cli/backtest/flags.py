@@ -16,7 +16,7 @@ from trimtab.cli.flags.types import Count, Number, Numbers, Whole
 @types.flag_group("What is replayed", order=1)
 @dataclass(frozen=True, slots=True)
 class ReplayFlags:
-    """Whose usage is replayed under which policies."""
+    """Flags for the recorded usage and the policies to replay."""
 
     trace: str = ""
     """A file of recorded usage: CSV, gzipped if its name says so, or Parquet. Or a --namespace."""
@@ -37,7 +37,7 @@ class ReplayFlags:
 @types.flag_group("From a cluster", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags:
-    """Whose usage is read from where metrics are kept, instead of from a file."""
+    """Flags for usage that Prometheus has, instead of a file."""
 
     namespace: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """Replay the workloads of a namespace, as --prometheus-address remembers them. Repeat it."""
@@ -54,7 +54,7 @@ class PastFlags:
 @types.flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
 class AnswerFlags:
-    """How the answer is written."""
+    """Flags for the output."""
 
     format: Format = Format.TABLE
     """How the answer is written; html is one file with charts, readable offline."""
@@ -69,7 +69,7 @@ class AnswerFlags:
 @types.flag_group("Sweep", order=3)
 @dataclass(frozen=True, slots=True)
 class SweepFlags:
-    """What settings of the recommender are tried."""
+    """Flags for the recommender settings that a sweep tries."""
 
     sweep: Annotated[bool, Parameter(negative="")] = False
     """Try settings of the recommender in all combinations, and name the cheapest that is safe."""
@@ -83,6 +83,6 @@ class SweepFlags:
     """How often a workload may be killed for want of memory: the cheapest setting is named."""
 
     def settings(self) -> list[Setting]:
-        """Everything that is to be tried."""
+        """Return all settings to try; none without --sweep."""
         half_lives = tuple(timedelta(hours=hours) for hours in self.half_life_hours)
         return list(Grid(self.percentile, self.margin, half_lives)) if self.sweep else []

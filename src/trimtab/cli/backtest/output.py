@@ -1,4 +1,4 @@
-"""What `trimtab backtest` found, written for people, for programs and for a browser."""
+"""Results of `trimtab backtest`, written for people, for programs and for a browser."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from trimtab.cli.output.csv import format_csv
 
 
 class Format(StrEnum):
-    """How the answer is written."""
+    """Output formats of `trimtab backtest`."""
 
     TABLE = "table"
     JSON = "json"
@@ -31,13 +31,13 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SweepAnswer:
-    """Which setting is the best of those that were tried."""
+    """The points of a sweep, and the OOM risk that the cheapest one may have."""
 
     points: Sequence[Point]
     most_risk: float
 
     def tell(self) -> str:
-        """The answer in one sentence."""
+        """Return one sentence that names the cheapest setting within the risk."""
         risk = f"{self.most_risk:g} OOM episodes of a workload in a month"
         found = sweep.cheapest(self.points, self.most_risk)
         if found is None:
@@ -50,7 +50,7 @@ class SweepAnswer:
 
 
 def format_findings(findings: ReportContents, as_: Format, answer: SweepAnswer | None) -> str:
-    """All that was found, and the answer of a sweep if there was one."""
+    """Format all results, and the answer of a sweep if there was one."""
     rows = findings.rows
     shown = [replace(row, policy=disarm(row.policy), workload=disarm(row.workload)) for row in rows]
     match as_:
@@ -74,14 +74,14 @@ def _sentence(answer: SweepAnswer | None) -> str:
 
 
 def _format_table(rows: Sequence[Row]) -> str:
-    """One score a line, one policy a column: that fits on a screen."""
+    """Format one score per line and one policy per column, which fits on a screen."""
     tables = []
     for scenario in dict.fromkeys(row.scenario for row in rows):
         chosen = [row for row in rows if row.scenario == scenario]
         table = Table(title=f"starting {scenario}", title_justify="left", box=None)
         table.add_column("")
         for row in chosen:
-            # Not the bare text, in which brackets would be taken for colours.
+            # rich would parse brackets in plain text as markup.
             table.add_column(Text(row.workload or row.policy), justify="right")
         titles, *columns = header()[2:], *(cells(row)[2:] for row in chosen)
         for line in zip(titles, *columns, strict=True):
@@ -91,7 +91,7 @@ def _format_table(rows: Sequence[Row]) -> str:
 
 
 def _format_points(answer: SweepAnswer) -> str:
-    """A line for each setting, the safest first."""
+    """Format one line per setting, the safest first."""
     best = sweep.frontier(answer.points)
     table = Table(box=None)
     table.add_column("setting")

@@ -1,4 +1,4 @@
-"""Where `trimtab backtest` finds usage: in a file, or in what Prometheus remembers of a cluster."""
+"""Sources of recorded usage for `trimtab backtest`: a file, or Prometheus."""
 
 import asyncio
 import csv
@@ -38,9 +38,9 @@ _REMEDY: Final = (
 _MOST_DAYS: Final = 10 * 365
 _DAY_MINUTES: Final = 24 * 60
 _MOST_MOMENTS: Final = 2000
-"""So many are asked for at once; an answer that is still too large is asked for in parts."""
+"""Maximum moments per query; a query whose answer is still too large is split."""
 _VALUES: Final = "values"
-"""The column by which a file of whole series is known."""
+"""The column that marks a file of whole series."""
 
 
 class _Frame(Protocol):
@@ -48,23 +48,23 @@ class _Frame(Protocol):
 
 
 class _Polars(Protocol):
-    """What is needed of polars, which is an extra."""
+    """The part of polars, an optional extra, that is used here."""
 
     def read_parquet(self, source: Path) -> _Frame: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What there is to replay."""
+    """Recorded usage to replay."""
 
     name: str
-    """Where it comes from, for people."""
+    """The origin of the usage, for people."""
     demand: Demand
     flaws: Flaws
 
 
 def read_file(name: str) -> Source:
-    """The usage in a file; a UsageError if there is none."""
+    """Read the usage in a file; a UsageError if it holds none."""
     try:
         with _open(Path(name)) as lines:
             recordings, flaws = _parse(lines)
@@ -78,7 +78,7 @@ def read_file(name: str) -> Source:
 
 
 def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: bool) -> Source:
-    """The usage of workloads in namespaces; a FailedError if it cannot be had."""
+    """Read the usage of workloads in namespaces; a FailedError if it cannot be read."""
     if flags.days < 1 or flags.step_minutes < 1:
         raise UsageError("--days and --step-minutes must be at least 1")
     if flags.days > _MOST_DAYS or flags.step_minutes > _DAY_MINUTES:
@@ -108,16 +108,16 @@ def _open(path: Path) -> TextIO:
 
 
 def _read_parquet(path: Path) -> str:
-    """The table in a file of Parquet, as CSV."""
+    """Return the table in a Parquet file as CSV."""
     try:
         polars = cast("_Polars", import_module("polars"))
     except ImportError as error:
         raise UsageError("Parquet needs the extra: pip install 'trimtab[parquet]'") from error
-    path.stat()  # Tells of a file that is not there as all others are told of.
+    path.stat()  # A missing file raises OSError, as for the other formats.
     try:
         return polars.read_parquet(path).write_csv()
     except Exception as error:
-        # Those of polars have no base in common with any that we know without it.
+        # Errors of polars share no base class that is known without importing it.
         raise TraceError(f"no Parquet: {error}") from error
 
 
@@ -156,7 +156,7 @@ async def _read_namespaces(
 
 
 async def _find_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[Pod]]:
-    """The pods of now; who only wants to know their sizes can do without."""
+    """Return the current pods; none, with a note, if they are unreadable and not selected by."""
     try:
         return await _list_pods(flags, clock)
     except (ClusterError, FailedError) as error:
@@ -170,7 +170,7 @@ async def _find_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequenc
 
 
 async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[Pod]]:
-    """The pods that the selector picks now, by namespace."""
+    """Return the pods that the selector matches now, by namespace."""
     cluster = ClusterFlags(kubeconfig=flags.kubeconfig)
     parameters = {"labelSelector": flags.selector} if flags.selector else {}
     async with cluster_connection.connected(cluster, clock, os.environ) as client:

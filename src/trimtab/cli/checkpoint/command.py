@@ -1,4 +1,4 @@
-"""`trimtab checkpoint inspect` and `export`: look into what recommenders remember, take it out."""
+"""`trimtab checkpoint inspect` and `export`: show checkpoints, and write them to a file."""
 
 import sys
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _VIEW: Final = ViewFlags()
 
 
 class Format(StrEnum):
-    """How it is written."""
+    """Output formats of `inspect`."""
 
     TABLE = "table"
     JSON = "json"
@@ -39,7 +39,7 @@ class Format(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """How a file is written."""
+    """Formats of exported files."""
 
     YAML = "yaml"
     JSON = "json"
@@ -51,7 +51,7 @@ def inspect(
     buckets: Annotated[bool, Parameter(negative="")] = False,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """What checkpoints hold: 0; 1 if one that was named is not there.
+    """Print what checkpoints hold: 0; 1 if one that was named does not exist.
 
     Args:
         names: The autoscalers, or the checkpoints, to show; all of them if none is named.
@@ -79,7 +79,7 @@ def export(
     file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """The checkpoints as a file that import and kubectl can read: 0; 1 if there are none.
+    """Write checkpoints as a file that import and kubectl can read: 0; 1 if there are none.
 
     Args:
         names: The autoscalers whose checkpoints are wanted; those of all if none is named.
@@ -107,7 +107,7 @@ def export(
 async def _fetch_all(
     visited: ClusterSession,
 ) -> tuple[list[dict[str, JSON]], ClusterSession, datetime]:
-    """All checkpoints as they are, where, and when."""
+    """Return all checkpoints unchanged, with the session and the time."""
     return await _list(visited), visited, visited.clock.now()
 
 
@@ -120,7 +120,7 @@ async def _inspect_all(visited: ClusterSession) -> tuple[list[Inspected], str, d
 
 
 async def _list(visited: ClusterSession) -> list[dict[str, JSON]]:
-    """All checkpoints; a FailedError if there is no such namespace."""
+    """Return all checkpoints; a FailedError if there is no such namespace."""
     found = await list_checkpoints(visited.client, visited.namespace)
     if not found:
         await empty_results.require_namespace(visited.client, visited.namespace)

@@ -1,4 +1,4 @@
-"""`trimtab checkpoint import`: checkpoints from files, all of them or none."""
+"""`trimtab checkpoint import`: store checkpoints from files, all of them or none."""
 
 import sys
 from collections import Counter
@@ -34,7 +34,7 @@ def import_files(
     namespace_map: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     way: ConnectionFlags = _WAY,
 ) -> int:
-    """Checkpoints from files are stored, all or none: 0; 1 if any cannot be.
+    """Store checkpoints from files, all or none: 0; 1 if any cannot be stored.
 
     Args:
         files: What export has written, or kubectl get of the original's; - is the standard input.
@@ -65,7 +65,7 @@ def _parse_map(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]:
-    """All checkpoints of all files, if every one of them is sound."""
+    """Return the checkpoints of all files; a FailedError if any of them is invalid."""
     documents = [
         (f"{file}: {where}", document)
         for file in files
@@ -81,7 +81,7 @@ def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]
     flaws += [
         f"{'/'.join(place)}: given {count} times" for place, count in counts.items() if count > 1
     ]
-    # A misspelt name would let them go where they were before.
+    # With a misspelt name, checkpoints would go to their old namespace.
     idle = namespaces.keys() - {
         checkpoint_files.namespace_of(document) for _, document in documents
     }
@@ -93,7 +93,7 @@ def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]
 
 
 def _refuse(flaws: Sequence[str]) -> None:
-    """Tell all that is wrong, a line each, and go no further."""
+    """Write each flaw to standard error, then raise a FailedError; do nothing without flaws."""
     if not flaws:
         return
     for flaw in flaws:
@@ -118,7 +118,7 @@ async def _store(
 
 
 async def _find_orphans(visited: ClusterSession, manifests: Sequence[Manifest]) -> list[str]:
-    """What is to be said of checkpoints whose autoscaler is not there."""
+    """Return a warning for each autoscaler that does not exist."""
     owners = {(one.checkpoint.namespace, one.checkpoint.autoscaler_name) for one in manifests}
     told = []
     for namespace, name in sorted(owners):
@@ -133,7 +133,7 @@ async def _find_orphans(visited: ClusterSession, manifests: Sequence[Manifest]) 
 
 
 async def _find_recommenders(visited: ClusterSession) -> list[str]:
-    """What is to be said of recommenders that run now, as far as they can be seen."""
+    """Return a warning for each running recommender that the caller may see."""
     remedy = "it will overwrite what is imported with what it knows; stop it first"
     told: list[str] = []
     with suppress(ClusterError):

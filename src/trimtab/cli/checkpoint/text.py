@@ -1,4 +1,4 @@
-"""Checkpoints as people and programs read them."""
+"""Text of checkpoints, for people and for programs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,25 +19,25 @@ _MIB: Final = 1024**2
 _TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
 _BAR: Final = 30
 _SHOWN: Final = (0.5, 0.9, 0.99)
-"""The percentiles of a table; programs are told more."""
+"""Percentiles in the table; JSON and YAML have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """One checkpoint, and what is to be said of it."""
+    """One checkpoint with its content and state."""
 
     namespace: str
     name: str
     autoscaler: str
     container: str
     content: Summary | str
-    """What it holds, or why it cannot be loaded."""
+    """Summary of the checkpoint, or why it cannot be loaded."""
     is_orphaned: bool = False
-    """Whether its autoscaler is gone."""
+    """True if its autoscaler is gone."""
 
     @property
     def state(self) -> str:
-        """One word for what is wrong with it."""
+        """State in one word: damaged, orphaned, empty or ok."""
         if isinstance(self.content, str):
             return "damaged"
         if self.is_orphaned:
@@ -46,7 +46,7 @@ class Inspected:
 
 
 def to_table(found: Sequence[Inspected], now: datetime, *, shows_namespace: bool) -> str:
-    """A line for each checkpoint and resource, then what is wrong with those that are damaged."""
+    """Format a line per checkpoint and resource, then the reasons of damaged ones."""
     first = 0 if shows_namespace else 1
     header = ("NAMESPACE", "AUTOSCALER", "CONTAINER", "STATE", "AGE", "SAMPLES", "SPAN", "")
     rows = [[*header, *(f"P{one * 100:g}" for one in _SHOWN)]]
@@ -81,7 +81,7 @@ def _percentiles(histogram: HistogramSummary, resource: Resource) -> list[str]:
 
 
 def show(resource: Resource, amount: float) -> str:
-    """Cores or bytes as people compare them."""
+    """Format cores as millicores, and bytes as MiB rounded up."""
     if resource is Resource.CPU:
         return f"{amount * 1000:.0f}m"
     return f"{-(-int(amount) // _MIB)}Mi"
@@ -97,7 +97,7 @@ def _length(content: Summary) -> str:
 
 
 def to_buckets(found: Sequence[Inspected]) -> str:
-    """The buckets of each checkpoint, with a bar for the weight of each."""
+    """Format the buckets of each checkpoint, with a bar for the weight of each bucket."""
     return "\n".join(columns.disarm(line) for one in found for line in _bucket_lines(one)) + "\n"
 
 
@@ -115,7 +115,7 @@ def _bucket_lines(one: Inspected) -> Iterator[str]:
 
 
 def to_records(found: Sequence[Inspected]) -> list[JSON]:
-    """Everything, for programs."""
+    """Return all fields of all checkpoints, for programs."""
     return [_record(one) for one in found]
 
 
@@ -160,15 +160,15 @@ def _time(moment: datetime | None) -> str | None:
 
 
 def count(number: int) -> str:
-    """So many checkpoints."""
+    """Format a number of checkpoints, such as `2 checkpoints`."""
     return f"{number} checkpoint" if number == 1 else f"{number} checkpoints"
 
 
 def to_json(document: JSON) -> str:
-    """The document as JSON."""
+    """Format the document as JSON."""
     return json.dumps(document, indent=2) + "\n"
 
 
 def to_yaml(document: JSON) -> str:
-    """The document as YAML."""
+    """Format the document as YAML."""
     return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)

@@ -13,7 +13,7 @@ def print_crds() -> None:
 
 
 def render() -> str:
-    """The YAML of all definitions, one document each."""
+    """Format all definitions as YAML, one document each."""
     heading = "# Written by `make crds` from trimtab.api.crds.definitions; edit there.\n"
     return heading + "".join(
         "---\n" + yaml.safe_dump(definition, sort_keys=False, width=100, allow_unicode=True)

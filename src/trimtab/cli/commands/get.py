@@ -1,4 +1,4 @@
-"""`trimtab get`: autoscalers, and per container what is requested and what is recommended."""
+"""`trimtab get`: the requests and recommendations of each autoscaler's containers."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _VIEW: Final = ViewFlags()
 
 
 class Format(StrEnum):
-    """How it is written."""
+    """Output formats of `get`."""
 
     TABLE = "table"
     JSON = "json"
@@ -34,7 +34,7 @@ def get(
     output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """What was asked for: 0; 1 if an autoscaler that was named is not there, or is not readable.
+    """Print autoscalers: 0; 1 if a named one does not exist, or a chosen one is unreadable.
 
     Args:
         names: The autoscalers to show; all of them if none is named.
@@ -85,13 +85,13 @@ def _format_table(views: Sequence[ContainerView], *, shows_namespace: bool) -> s
         for resource in BOTH:
             rows.append([*lead, TITLES[resource], *_cells(each, resource)])
             lead = [""] * len(lead)
-    # What is cut off on a screen is whole in a file.
+    # Names are cut only on a screen, not in a file.
     lines = columns.lay_out(rows, names=range(header.index("")), width=columns.screen_width())
     return "\n".join(lines) + "\n"
 
 
 def _lead(view: ContainerView, *, is_new: bool, shows_namespace: bool) -> list[str]:
-    """Whose numbers follow; an autoscaler is named once."""
+    """Return the leading cells of a container; an autoscaler is named only once."""
     name = view.autoscaler
     own = [name.namespace, name.name, view.mode.value] if is_new else ["", "", ""]
     return [*own[0 if shows_namespace else 1 :], view.container or "-"]

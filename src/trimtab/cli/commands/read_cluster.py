@@ -1,4 +1,4 @@
-"""A look at a cluster by somebody who only reads: connect, see everything once, and leave."""
+"""Read-only sessions of commands: connect to a cluster, list everything once, and leave."""
 
 import asyncio
 import os
@@ -32,14 +32,14 @@ from trimtab.updater.state import UpdaterMemory
 
 _PATIENCE_SECONDS: Final = 30
 _SILENCE_SECONDS: Final = 5
-"""After so long people want to know what is waited for."""
+"""Time after which a message says that the command still waits."""
 _POLL: Final = timedelta(milliseconds=50)
 
 
 @types.flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
 class ViewFlags:
-    """Which cluster is looked at, and where in it."""
+    """Flags for the cluster and the namespace to read."""
 
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = ""
     """The namespace; that of the context if not given."""
@@ -53,7 +53,7 @@ class ViewFlags:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What there is to see."""
+    """A snapshot of a cluster, and the objects that could not be decoded."""
 
     snapshot: Snapshot
     namespace: str
@@ -63,9 +63,9 @@ class View:
 
 
 def look(flags: ViewFlags) -> View:
-    """Return all that there is to see.
+    """Return a snapshot of the cluster.
 
-    Raises a FailedError if the cluster does not show it, or has no such namespace.
+    Raise a FailedError if the cluster cannot be read, or has no such namespace.
     """
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
@@ -92,13 +92,13 @@ async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> V
 
 
 def namespace_of(flags: ViewFlags, connection: Connection) -> str:
-    """The namespace that is looked at; empty for all."""
+    """Return the namespace to read; empty for all."""
     return "" if flags.all_namespaces else flags.namespace or connection.namespace
 
 
 @asynccontextmanager
 async def joined(connection: Connection, clock: RealClock) -> AsyncIterator[Client]:
-    """A client of the cluster; a FailedError instead of what the cluster does not do."""
+    """Yield a client of the cluster; turn errors of the cluster into a FailedError."""
     budget = RequestBudget(clock, rate=0, burst=1)
     try:
         async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
@@ -109,7 +109,7 @@ async def joined(connection: Connection, clock: RealClock) -> AsyncIterator[Clie
 
 @asynccontextmanager
 async def seen(client: Client, scope: Scope, connection: Connection) -> AsyncIterator[LiveCluster]:
-    """The cluster once everything in the scope was seen; a FailedError if it is not shown."""
+    """Yield the cluster once everything in the scope is listed; a FailedError if it cannot be."""
     clock = RealClock()
     cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
     feeding = asyncio.create_task(cluster.run())
@@ -123,18 +123,18 @@ async def seen(client: Client, scope: Scope, connection: Connection) -> AsyncIte
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What was seen, and what was not."""
+    """The views of a cluster, and what could not be listed."""
 
     cluster: LiveCluster
     unseen: Mapping[str, Exception | None]
-    """By path."""
+    """By path, the error of a list that is missing; None if there was no answer yet."""
 
 
 @asynccontextmanager
 async def looking(
     client: Client, scope: Scope, clock: RealClock, patience: timedelta
 ) -> AsyncIterator[ClusterView]:
-    """A sight of everything in the scope that could be listed in time."""
+    """Yield a view of everything in the scope that could be listed in time."""
     cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
     feeding = asyncio.create_task(cluster.run())
     try:
@@ -148,7 +148,7 @@ async def looking(
 
 
 async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) -> None:
-    """Wait until everything was seen; say what is in the way as soon as something is."""
+    """Wait until everything is listed; raise a FailedError at the first problem or timeout."""
     seeing = asyncio.create_task(cluster.synced())
     failing = asyncio.create_task(_find_problem(cluster, clock))
     try:
@@ -168,7 +168,7 @@ async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) 
 async def _first_of(
     seeing: asyncio.Task[None], failing: asyncio.Task[Exception], seconds: float
 ) -> set[asyncio.Task[Any]]:
-    """Return those of both that have ended, as soon as one has; none if the time is over."""
+    """Return the tasks that have ended, as soon as one has; none after the timeout."""
     done, _ = await asyncio.wait(
         [seeing, failing], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
     )
@@ -176,14 +176,14 @@ async def _first_of(
 
 
 async def _find_problem(cluster: LiveCluster, clock: RealClock) -> Exception:
-    """What is in the way, once something is."""
+    """Wait for a problem of the views, and return the first one."""
     while not (problems := cluster.problems()):
         await clock.sleep(_POLL)
     return next(iter(problems.values()))
 
 
 def say(text: str) -> None:
-    """Tell somebody who reads the screen and not the output."""
+    """Write a line to standard error, for people who watch the screen."""
     sys.stderr.write(f"{columns.disarm(text)}\n")
 
 
@@ -193,7 +193,7 @@ _T = TypeVar("_T")
 @types.flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
-    """Which cluster is visited, wherever in it."""
+    """Flags for the cluster, without a namespace."""
 
     kubeconfig: str = ""
     """The file that says where the cluster is, unless kubectl's does."""
@@ -201,13 +201,13 @@ class ConnectionFlags:
     """The context in that file."""
 
     def everywhere(self) -> ViewFlags:
-        """The same cluster, in all of its namespaces."""
+        """Return flags for the same cluster and all of its namespaces."""
         return ViewFlags(all_namespaces=True, kubeconfig=self.kubeconfig, context=self.context)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSession:
-    """What is at hand while it lasts."""
+    """A client of a cluster, and what belongs to the connection."""
 
     client: Client
     connection: Connection
@@ -217,7 +217,7 @@ class ClusterSession:
 
 
 def visit(flags: ViewFlags, ask: Callable[[ClusterSession], Awaitable[_T]]) -> _T:
-    """What is answered there; a FailedError if the cluster does not do what is asked."""
+    """Connect, and return the result of `ask`; a FailedError if the cluster refuses or fails."""
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
     connection = cluster_connection.choose_connection(

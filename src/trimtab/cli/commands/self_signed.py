@@ -1,6 +1,6 @@
 """Write a certificate that no authority has signed, and its key: `python -m` this module.
 
-Callers of metrics and pages encrypt with it; they cannot tell by it whom they talk to.
+Callers of metrics and pages encrypt with it; it does not prove the identity of the component.
 """
 
 import socket
@@ -11,7 +11,7 @@ from typing import Final
 from trimtab.admission.webhook import certificates
 
 _LIFE: Final = timedelta(days=3650)
-"""Longer than any process runs."""
+"""Validity, longer than any process runs."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""`trimtab simulate`: bad days for the real components, in a simulated cluster, from a seed."""
+"""`trimtab simulate`: faults for the real components, in a simulated cluster, from a seed."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ from trimtab.simulation.scenarios import Size
 
 
 class RuleBook(StrEnum):
-    """By whose rules components act."""
+    """Rules that components follow."""
 
     TRIMTAB = "trimtab"
     ORIGINAL = "original"
@@ -38,7 +38,7 @@ def simulate(
     rules: RuleBook = RuleBook.TRIMTAB,
     quiet: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Whether the components did nothing wrong: 0 if so, else 1, with what they did.
+    """Run seeds, and print each violation of a rule: 0 if there is none, else 1.
 
     Args:
         seed: The first seed. One seed is one run, on any machine.
@@ -67,7 +67,7 @@ def simulate(
 
 
 def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> Summary:
-    """Tell of each run that failed as soon as it has; what all of them come to."""
+    """Print each failed run as soon as it ends; return the summary of all runs."""
     summary = Summary()
     for report in reports:
         summary.add(report)

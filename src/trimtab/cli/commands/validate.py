@@ -27,7 +27,7 @@ def validate_files(
     feature_gates: str = "",
     allow_overlapping_autoscalers: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Whether all manifests would be stored: 0 if so, else 1, with the reasons printed.
+    """Check manifests, and print what is wrong: 0 if all would be stored, else 1.
 
     Args:
         files: YAML or JSON files; - is the standard input. Objects of other kinds are skipped.

@@ -70,7 +70,7 @@ _FLAGS: Final = AdmissionFlags()
 
 _FIRST_LOOKS: Final = timedelta(seconds=1)
 _LOOK_AGAIN: Final = timedelta(minutes=1)
-"""How often it is looked whether there are targets whose owners have to be asked for."""
+"""Interval between looks for targets whose owners must be fetched."""
 _REPORT_INTERVAL: Final = timedelta(seconds=1)
 
 _Order: TypeAlias = component.ParsedFlags[AdmissionFlags, AdmissionSettings]
@@ -86,9 +86,9 @@ def admit(
     flags: AdmissionFlags = _FLAGS,
     common: LeaderlessFlags = _COMMON,
 ) -> int:
-    """Run until told to end."""
+    """Run the admission controller until a signal ends it; return the exit code."""
     order = check(unused, flags, common.common)
-    # Before there are workers, which would outlive a refusal.
+    # Checked before workers are forked: they would outlive a UsageError.
     component.check_variables(common.common, flags)
     with opened(order) as door:
         crew = workers.hire(_count_workers(flags.care.workers) - 1)
@@ -102,7 +102,7 @@ def admit(
 
 @dataclass(frozen=True, slots=True)
 class WebhookListener:
-    """Where the API server comes in."""
+    """The TLS context and the socket on which the API server connects."""
 
     context: ssl.SSLContext
     listener: socket.socket
@@ -110,7 +110,7 @@ class WebhookListener:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOrder:
-    """What a command line asks of the admission controller, checked."""
+    """The checked command line of the admission controller."""
 
     order: _Order
     context: ssl.SSLContext
@@ -119,7 +119,7 @@ class AdmissionOrder:
 
 
 def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> AdmissionOrder:
-    """What the flags ask for; a UsageError if that makes no sense."""
+    """Check the flags; a UsageError if they are invalid."""
     make = partial(admission.to_settings, common.cluster, flags, os.environ)
     order = component.check(unused, common, flags, make)
     context = _make_context(flags.tls)
@@ -135,7 +135,7 @@ def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> 
 
 @contextmanager
 def opened(order: AdmissionOrder) -> Iterator[WebhookListener]:
-    """The door at which the API server asks, for as long as the block lasts."""
+    """Yield the listening socket of the webhook; close it at the end of the block."""
     flags = order.order.flags
     with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
         yield WebhookListener(order.context, listener)
@@ -144,7 +144,7 @@ def opened(order: AdmissionOrder) -> Iterator[WebhookListener]:
 def make_part(
     order: AdmissionOrder, door: WebhookListener, crew: WorkerProcesses
 ) -> component.ComponentSpec:
-    """The admission controller that is asked for, before there is a cluster."""
+    """Return the spec of the admission controller, to be built on a cluster."""
     build = partial(_build, order, door, crew)
     return component.ComponentSpec(_NAME, _scope(order.order.settings), build)
 
@@ -182,7 +182,7 @@ def _check_address(given: RegistrationFlags) -> None:
 
 
 class _Process:
-    """The admission controller and what it needs around it."""
+    """The admission controller and the parts around it."""
 
     def __init__(
         self,
@@ -216,14 +216,14 @@ class _Process:
         )
 
     async def act(self, door: WebhookListener, crew: WorkerProcesses) -> None:
-        """Answer whoever asks, and let others know; with a crew that does the former."""
+        """Answer reviews, renew the status lease, and collect the counts of the workers."""
         async with asyncio.TaskGroup() as group:
             group.create_task(crew.listen())
             group.create_task(self.answer(door))
             group.create_task(self._promise())
 
     async def answer(self, door: WebhookListener) -> None:
-        """Answer whoever asks, as soon as there is anything to answer from."""
+        """Answer reviews, once the certificate is loaded and the cluster is listed."""
         certificates = self._around.certificates
         await certificates.load_first(door.context)
         await self.cluster.synced()
@@ -237,7 +237,7 @@ class _Process:
             group.create_task(certificates.keep_fresh(door.context))
 
     async def _promise(self) -> None:
-        """Renew the status lease, from the moment on that everything is known."""
+        """Renew the status lease, once admission is prepared for all targets."""
         await self._is_prepared.wait()
         await self._around.lease.run()
 
@@ -249,15 +249,15 @@ class _Process:
             await self._clock.sleep(_LOOK_AGAIN if is_prepared else _FIRST_LOOKS)
 
     def list_problems(self) -> Iterable[Exception]:
-        """What keeps us from being asked, believed or tested."""
+        """Return missing permissions for the registration and the keys."""
         return self._around.list_problems()
 
     def list_reasons(self) -> list[str]:
-        """Why nobody is answered."""
+        """Return why the webhook does not answer; empty if it does."""
         return [] if self.server.is_open else ["the webhook is not open"]
 
     async def drain(self, crew: WorkerProcesses | None = None) -> None:
-        """Answer what has begun to come, and nothing more."""
+        """Answer the requests that have begun to arrive, and end the workers."""
         async with asyncio.TaskGroup() as group:
             if crew is not None:
                 group.create_task(crew.end(GRACE))
@@ -265,7 +265,7 @@ class _Process:
                 _logger.warning("some requests were not answered in time")
 
     async def finish(self) -> None:
-        """Nothing is to be saved."""
+        """Do nothing: there is no state to save."""
 
 
 def _scope(settings: AdmissionSettings) -> Scope:
@@ -292,7 +292,7 @@ def _make_process(
         client=client,
         clock=clock,
     )
-    # Half of the time is left for the answer itself.
+    # Half of the timeout is left for the answer itself.
     half = timedelta(seconds=order.upkeep.registration.timeout_seconds) / 2
     patience = min(MAX_PATIENCE, half)
     return _Process(asked, cluster, clock, around, client.tracer, patience)
@@ -323,7 +323,7 @@ def _build(
         elector=None,
         list_problems=running.list_problems,
         list_reasons=running.list_reasons,
-        # Pods that were evicted in the last moment shall come back in their new size.
+        # Pods that were evicted at the last moment must still get their new size.
         ends_last=True,
     )
 
@@ -331,7 +331,7 @@ def _build(
 async def _work(
     order: AdmissionOrder, door: WebhookListener, link: workers.Link, stop: asyncio.Event
 ) -> None:
-    """Answer beside the first process, until told to end or left alone."""
+    """Answer reviews in a worker, until a signal or the loss of its parent or the cluster."""
     clock = RealClock()
 
     async def report(tally: AdmissionCounts) -> None:

@@ -1,4 +1,4 @@
-"""What surrounds the webhook server, as flags say: keys, registration, self-test, status lease."""
+"""Parts around the webhook server, by flags: keys, registration, self-test, status lease."""
 
 import secrets
 import socket
@@ -42,7 +42,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WebhookPlace:
-    """Where we run, and whether our keys come from files."""
+    """The namespace of this process, and True if its keys come from files."""
 
     namespace: str
     has_files: bool
@@ -50,7 +50,7 @@ class WebhookPlace:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSurroundings:
-    """All that the server needs around it."""
+    """The parts around the webhook server."""
 
     certificates: WebhookUpkeep
     probe: Probe
@@ -59,7 +59,7 @@ class WebhookSurroundings:
 
 
 def find_place(tls: TlsFlags, environment: Mapping[str, str]) -> WebhookPlace:
-    """Our namespace, and whether somebody has put a certificate where the flags say."""
+    """Return our namespace, and True if the certificate file of the flags exists."""
     namespace = environment.get(_OWN_NAMESPACE) or _USUAL_NAMESPACE
     return WebhookPlace(namespace, Path(tls.tls_cert_file).exists())
 
@@ -67,7 +67,7 @@ def find_place(tls: TlsFlags, environment: Mapping[str, str]) -> WebhookPlace:
 def to_upkeep_settings(
     cluster: ClusterFlags, flags: AdmissionFlags, place: WebhookPlace
 ) -> UpkeepSettings:
-    """The settings that the flags describe; a SettingsError where they make no sense."""
+    """Return the settings that the flags describe; a SettingsError if they are invalid."""
     given = flags.registration
     policy = FailurePolicy.FAIL if given.webhook_failure_policy_fail else FailurePolicy.IGNORE
     registration = RegistrationSettings(
@@ -80,7 +80,7 @@ def to_upkeep_settings(
         injected_from=flags.care.webhook_inject_ca_from,
         test_namespace=place.namespace if flags.care.self_test else "",
     )
-    # Whoever brings files and a registration of their own has put the right bundle there.
+    # With certificate files and a manual registration, the operator maintains the bundle.
     keeps_bundle = given.register_webhook or not place.has_files
     return UpkeepSettings(registration, given.register_webhook, keeps_bundle)
 
@@ -95,7 +95,7 @@ def surround(
     client: Client,
     clock: RealClock,
 ) -> WebhookSurroundings:
-    """What stands around the server, not yet running."""
+    """Build the parts around the server, without starting them."""
     host = LiveWebhookHost(client)
     has_test = flags.care.self_test
     test = SelfTest(host, place.namespace, make_word=_make_word, tell=_SelfTestNews())
@@ -115,14 +115,14 @@ def surround(
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """The labels in `k1:v1,k2:v2`; none at all if any is malformed."""
+    """Return the labels in `k1:v1,k2:v2`; none at all if any is malformed."""
     return _split_labels(text) or {}
 
 
 def list_advice(flags: AdmissionFlags) -> Iterator[str]:
-    """Warnings of flags that do not do what one may expect of them."""
+    """Yield warnings about flags whose effect may surprise."""
     tls = flags.tls
-    # The usual file is there only where somebody brings a certificate.
+    # The default file exists only where an operator provides a certificate.
     if tls.tls_cert_file != TlsFlags().tls_cert_file and not Path(tls.tls_cert_file).exists():
         yield (
             f"--tls-cert-file: there is no file {tls.tls_cert_file},"
@@ -158,7 +158,7 @@ def _find_keys(flags: AdmissionFlags, place: WebhookPlace, host: LiveWebhookHost
 
 
 class _SelfTestNews:
-    """Counts every self-test, and logs each outcome when it is news."""
+    """Counts every self-test, and logs an outcome that differs from the last one."""
 
     def __init__(self) -> None:
         self._last: Result | None = None

@@ -46,20 +46,20 @@ def recommend(
     flags: RecommenderFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:
-    """Run until told to end."""
+    """Run the recommender until a signal ends it; return the exit code."""
     order = check(unused, flags, common)
     return component.run(order, make_part(order), list_advice(flags))
 
 
 def check(unused: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -> RecommenderOrder:
-    """What the flags ask for; a UsageError if that makes no sense."""
+    """Check the flags; a UsageError if they are invalid."""
     return component.check(
         unused, common, flags, partial(recommender.to_settings, common.cluster, flags)
     )
 
 
 def make_part(order: RecommenderOrder) -> component.ComponentSpec:
-    """The recommender that is asked for, before there is a cluster."""
+    """Return the spec of the recommender, to be built on a cluster."""
     past = history_source.order_history(order.flags, os.environ)
     scope = Scope(
         order.settings.namespace,
@@ -73,7 +73,7 @@ def make_part(order: RecommenderOrder) -> component.ComponentSpec:
 
 
 def list_advice(flags: RecommenderFlags) -> list[str]:
-    """What does not do what one may expect of it."""
+    """Return warnings about flags whose effect may surprise."""
     findings = {
         f"--storage={flags.loop.storage} is unknown: history comes from checkpoints": (
             flags.loop.storage not in ("", "checkpoint", PROMETHEUS)
@@ -101,7 +101,7 @@ def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
 
 
 def tell_sources(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[str]:
-    """Where usage comes from, unless it is the metrics API alone."""
+    """Yield a remark for each source of usage besides the metrics API."""
     if flags.learning.use_external_metrics:
         for resource, metric in _external_metrics(flags).items():
             yield f"usage of {resource} is read from the external metric {metric}"
@@ -110,7 +110,7 @@ def tell_sources(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[st
 
 
 class _Process:
-    """The recommender and what it needs around it."""
+    """The recommender and the parts around it."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Process:
         self._meter = RecommenderMeter()
 
     def _choose_usage(self, order: RecommenderOrder, clock: RealClock) -> UsageSource:
-        """The source of samples that the flags ask for."""
+        """Return the source of samples that the flags name."""
         flags, settings = order.flags, order.settings
         if not flags.learning.use_external_metrics:
             return MetricsApi(self._client, settings.namespace)
@@ -149,7 +149,7 @@ class _Process:
             _external_metrics(flags),
             flags.history.container_name_label,
             clock,
-            # The rest of a tick needs its time too.
+            # The rest of a tick needs time too.
             within=settings.interval / 2,
         )
         return ExternalUsage(metrics, lambda: self._recommender.knowledge)
@@ -160,7 +160,7 @@ class _Process:
                 await self._recommender.run()
 
     async def save(self) -> None:
-        # What is not saved now is lost; how much is under way at once is bounded all the same.
+        # Unsaved state is lost, so the rate limit is lifted; parallel requests stay bounded.
         self._client.hurry()
         logs.tell_of_saving(await self._recommender.save_all(within=SAVING))
 

@@ -25,9 +25,9 @@ from trimtab.roles.settings import RolesSettings
 _COMMON: Final = CommonFlags()
 _FLAGS: Final = RolesFlags()
 _ELECTING_KINDS: Final = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-"""The kinds of workloads whose pods elect one of them."""
+"""Kinds of workloads whose pods may elect a leader."""
 _LONGEST_SILENCE: Final = 60
-"""So many intervals may pass without a tick: one that waits for the server takes its time."""
+"""Maximum intervals without a tick: a tick may have to wait for the API server."""
 
 RolesOrder: TypeAlias = component.ParsedFlags[RolesFlags, RolesSettings]
 
@@ -38,13 +38,13 @@ def keep_roles(
     flags: RolesFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:
-    """Run until told to end."""
+    """Run the role keeper until a signal ends it; return the exit code."""
     order = check(unused, flags, common)
     return component.run(order, make_part(order))
 
 
 def check(unused: Sequence[str], flags: RolesFlags, common: CommonFlags) -> RolesOrder:
-    """What the flags ask for; a UsageError if that makes no sense."""
+    """Check the flags; a UsageError if they are invalid."""
 
     def make(_: FeatureGates) -> RolesSettings:
         return roles.to_settings(common.cluster, flags)
@@ -53,7 +53,7 @@ def check(unused: Sequence[str], flags: RolesFlags, common: CommonFlags) -> Role
 
 
 def make_part(order: RolesOrder) -> component.ComponentSpec:
-    """The role keeper that is asked for, before there is a cluster."""
+    """Return the spec of the role keeper, to be built on a cluster."""
     scope = Scope(
         order.settings.namespace,
         autoscalers=False,
@@ -66,7 +66,7 @@ def make_part(order: RolesOrder) -> component.ComponentSpec:
 
 
 class _Process:
-    """The role keeper and what it needs around it."""
+    """The role keeper and the parts around it."""
 
     def __init__(
         self, order: RolesOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
@@ -91,7 +91,7 @@ class _Process:
             await self._keeper.run()
 
     async def finish(self) -> None:
-        """Labels stay as they are: whoever comes next puts right what has changed meanwhile."""
+        """Leave the labels as they are: the next role keeper corrects those that are outdated."""
 
     def show(self, _: Mapping[str, str]) -> bytes:
         return pages.show_roles(self._keeper.plans, is_paused=self._settings.paused)

@@ -1,8 +1,8 @@
 """`trimtab run`: all components in one process beside a cluster, as their flags say.
 
-They share the connection, the views of the cluster, the log and the address; what each of them does
-is told to it by its own module. For small clusters and trials: larger ones want copies and rights
-of each component of its own.
+They share the connection, the views of the cluster, the log and the address; the module of each
+component builds it. This is for small clusters and trials: in larger ones each component should
+have its own replicas and permissions.
 """
 
 import os
@@ -27,7 +27,7 @@ _FLAGS: Final = RunFlags()
 _NAME: Final = "run"
 _PORT: Final = 8942
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
-"""The environment variable by which a process knows that it runs in a pod."""
+"""Environment variable that is set in every pod."""
 _WITHOUT_CLUSTER: Final = "to see everything at work without a cluster: trimtab demo"
 _WITHOUT_ADMISSION: Final = (
     "the admission controller is left out, since the API server finds no Service for it outside of"
@@ -41,7 +41,7 @@ def run_all(
     flags: RunFlags = _FLAGS,
     common: SharedFlags = _COMMON,
 ) -> int:
-    """Run until told to end."""
+    """Run all components until a signal ends them; return the exit code."""
     together = flags.together
     address = choose_address(together.address, os.environ)
     http_server.parse_address(address)
@@ -61,7 +61,7 @@ def run_all(
 def choose_address(given: str, environment: Mapping[str, str]) -> str:
     """Return the address to listen on.
 
-    Beside a kubeconfig only this machine may read pages. In a pod a kubelet has to reach them.
+    Outside a pod only this machine may read pages. In a pod the kubelet has to reach them.
     """
     usual = f":{_PORT}" if _IN_CLUSTER in environment else f"127.0.0.1:{_PORT}"
     return given or usual
@@ -69,7 +69,7 @@ def choose_address(given: str, environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Orders:
-    """What is asked of each component."""
+    """The checked command lines of the components."""
 
     recommender: recommender.RecommenderOrder
     updater: updater.UpdaterOrder
@@ -78,7 +78,7 @@ class _Orders:
     advice: Sequence[str]
 
     def make_parts(self, open_doors: ExitStack) -> Iterator[component.ComponentSpec]:
-        """The components that are asked for; what they hold open is closed with the stack."""
+        """Yield the specs of the components; the stack closes their sockets."""
         yield recommender.make_part(self.recommender)
         yield updater.make_part(self.updater)
         if self.admission is not None:
@@ -88,13 +88,13 @@ class _Orders:
             yield roles.make_part(self.roles)
 
     def list_warnings(self) -> list[str]:
-        """What does not do what one may expect of it."""
-        # All have the same of what may be wrong with flags that all have.
+        """Return warnings about the command line."""
+        # Warnings about common flags are the same for all components.
         return [*self.recommender.warnings, *self.advice]
 
 
 def _check(flags: RunFlags, common: CommonFlags, environment: Mapping[str, str]) -> _Orders:
-    """What the flags ask for; a UsageError if that makes no sense."""
+    """Check the flags; a UsageError if they are invalid."""
     together, given = flags.together, flags.admission.registration
     is_reached = given.register_by_url or not given.register_webhook or _IN_CLUSTER in environment
     has_admission = is_reached and not together.no_admission

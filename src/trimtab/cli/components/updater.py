@@ -37,19 +37,19 @@ def update(
     flags: UpdaterFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:
-    """Run until told to end."""
+    """Run the updater until a signal ends it; return the exit code."""
     order = check(unused, flags, common)
     return component.run(order, make_part(order))
 
 
 def check(unused: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> UpdaterOrder:
-    """What the flags ask for; a UsageError if that makes no sense."""
+    """Check the flags; a UsageError if they are invalid."""
     make = partial(updater.to_settings, common.cluster, flags, os.environ)
     return component.check(unused, common, flags, make)
 
 
 def make_part(order: UpdaterOrder) -> component.ComponentSpec:
-    """The updater that is asked for, before there is a cluster."""
+    """Return the spec of the updater, to be built on a cluster."""
     scope = Scope(
         order.settings.namespace,
         checkpoints=False,
@@ -62,7 +62,7 @@ def make_part(order: UpdaterOrder) -> component.ComponentSpec:
 
 
 class _Process:
-    """The updater and what it needs around it."""
+    """The updater and the parts around it."""
 
     def __init__(
         self, order: UpdaterOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
@@ -88,7 +88,7 @@ class _Process:
             await self.updater.run()
 
     async def finish(self) -> None:
-        """Nothing is to be saved: plans are made to start without the past."""
+        """Do nothing: a plan needs no saved state."""
 
     def show_plan(self, query: Mapping[str, str]) -> bytes:
         return show_plan(

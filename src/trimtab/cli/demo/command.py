@@ -1,6 +1,6 @@
 """`trimtab demo`: a first look in a minute, without a cluster.
 
-The simulated cluster knows only virtual time; here it is let run at a pace that people can follow.
+The simulated cluster has only virtual time; the demo advances it at a pace that people can follow.
 """
 
 import sys
@@ -24,7 +24,7 @@ from trimtab.simulation.demo.picture import Picture
 
 _FRAME_SECONDS: Final = 0.25
 _LONGEST_STEP: Final = timedelta(minutes=10)
-"""No more is simulated at a time, so that a slow machine still ends in time."""
+"""Longest simulated step, so that a slow machine still ends in time."""
 
 
 class _Stopwatch(Protocol):
@@ -34,7 +34,7 @@ class _Stopwatch(Protocol):
 
 
 class DemoPace:
-    """So many virtual seconds in a real one, for so many real seconds, from now on."""
+    """Pace of a demo: virtual seconds per real second, for a number of real seconds."""
 
     def __init__(
         self,
@@ -52,23 +52,23 @@ class DemoPace:
         self._passed = timedelta()
 
     def elapsed_seconds(self) -> float:
-        """How long it has lasted."""
+        """Return the real seconds since the start."""
         return (self._stopwatch.elapsed() - self._begun).total_seconds()
 
     def seconds_left(self) -> float:
-        """How long it still lasts."""
+        """Return the real seconds until the end."""
         return max(self._duration - self.elapsed_seconds(), 0.0)
 
     def describe(self) -> str:
-        """How fast it really goes, and how long it still lasts."""
+        """Describe the real speed and the seconds until the end."""
         passed, elapsed = self._passed.total_seconds(), self.elapsed_seconds()
         reached = min(passed / elapsed, self._speed) if passed and elapsed else self._speed
         return f"{reached:.0f} times as fast as life, {self.seconds_left():.0f} s left"
 
     def steps(self) -> Iterator[timedelta]:
-        """The virtual time to pass next, whenever it is due.
+        """Yield the virtual time to advance next, whenever it is due.
 
-        Together these are the duration times the speed; less if the machine is too slow for that.
+        The steps add up to the duration times the speed; to less if the machine is too slow.
         """
         whole = timedelta(seconds=self._duration * self._speed)
         longest = min(timedelta(seconds=_FRAME_SECONDS * self._speed), _LONGEST_STEP)
@@ -82,7 +82,7 @@ class DemoPace:
 
 
 _MOST: Final = 1e9
-"""With more, simulated time would leave the calendar."""
+"""Largest duration and speed; more would exceed the range of dates."""
 
 
 def demo(
@@ -114,9 +114,9 @@ def demo(
 
 
 def _show(running: Demo, pace: DemoPace, console: Console) -> Picture:
-    """Show one picture after the other; the last one."""
+    """Show one picture after the other; return the last one."""
     picture = running.advance(timedelta())
-    # Whoever has seen enough still gets the end.
+    # Ctrl-C skips to the end, which is still shown.
     with suppress(KeyboardInterrupt), open_view(console) as show:
         show(picture, pace.describe())
         for step in pace.steps():

@@ -1,4 +1,4 @@
-"""How the demo is shown while it runs: live in a terminal, else as a log; and how it ends."""
+"""Display of the demo: live in a terminal, else as a log, and a last picture at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from trimtab.simulation.demo.news import DemoEvent, DemoEventKind, gather
 from trimtab.simulation.demo.picture import DemoRow, Gauge, Picture
 
 WIDTH: Final = 80
-"""What is shown fits into so many columns, and no more are used."""
+"""Columns of the display, and of a log without a terminal."""
 INTRODUCTION: Final = """\
 The real components on a simulated cluster: they learn what each pod uses, and
 make it request just that. What a pod requests is set aside for it on its node."""
@@ -34,11 +34,11 @@ _STYLES: Final = {
 
 
 SCREEN_LINES: Final = 20
-"""How many lines a screen has without any news."""
+"""Lines of a screen without any news."""
 
 
 def draw_screen(picture: Picture, news: Sequence[DemoEvent], *, pace: str) -> RenderableType:
-    """Everything there is to see."""
+    """Draw the whole screen."""
     return Group(
         Text(f"Trimtab demo   {format_moment(picture.now)}   {pace}", style="bold"),
         Text(INTRODUCTION),
@@ -50,7 +50,7 @@ def draw_screen(picture: Picture, news: Sequence[DemoEvent], *, pace: str) -> Re
 
 
 def draw_table(picture: Picture) -> Table:
-    """What every workload uses, requests, and should request."""
+    """Draw the table of what each workload uses, requests, and should request."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("For each pod", width=18, no_wrap=True)
     table.add_column(f"{_USED} used {_SPARE} spare {_SAVED} saved", width=_BAR_WIDTH, no_wrap=True)
@@ -64,12 +64,12 @@ def draw_table(picture: Picture) -> Table:
 
 
 def draw_totals(picture: Picture) -> Text:
-    """What all pods request together, what that saves, and what was done for it."""
+    """Draw the sums of all pods: requests, savings, and actions."""
     return Text("\n".join((_requested(picture), _saved(picture), _done(picture))))
 
 
 def draw_news(news: DemoEvent) -> Text:
-    """One line for something that happened."""
+    """Draw one line for one event."""
     style = _STYLES.get(news.kind, "")
     return Text(format_news(news), style=style, no_wrap=True, overflow="ellipsis")
 
@@ -133,24 +133,24 @@ def _done(picture: Picture) -> str:
 
 _MOST_NEWS: Final = 50
 _BETWEEN_NEWS: Final = timedelta(minutes=30)
-"""For so long news are gathered: what happens again and again is one line then."""
+"""Time in which the log gathers news, so that repeated events share a line."""
 _BETWEEN_TABLES: Final = timedelta(hours=6)
 
 Show = Callable[[Picture, str], None]
-"""Shows the next picture, with what there is to say of the pace."""
+"""Shows the next picture, with a description of the pace."""
 
 
 def open_console(output: TextIO) -> Console:
-    """Where everything is shown; where there is no terminal, with a width of its own."""
+    """Open the console of the demo; without a terminal it has a fixed width."""
     if isinstance(output, TextIOWrapper):
-        # Better a bar of question marks than none.
+        # Where the encoding lacks block characters, the bars are question marks.
         output.reconfigure(errors="replace")
     return Console(file=output, highlight=False, width=None if output.isatty() else WIDTH)
 
 
 @contextmanager
 def open_view(console: Console) -> Iterator[Show]:
-    """What shows one picture after the other for as long as the block lasts."""
+    """Yield a function that shows one picture after the other."""
     if not console.is_interactive:
         console.print(INTRODUCTION)
         log = _Log(console)
@@ -164,28 +164,28 @@ def open_view(console: Console) -> Iterator[Show]:
 
 
 def show_end(console: Console, picture: Picture) -> None:
-    """The last picture, which stays."""
+    """Print the last picture, which stays on the screen."""
     console.print(f"{format_moment(picture.now)}, the end:", style="bold")
     console.print(draw_table(picture))
     console.print(draw_totals(picture))
 
 
 class _Screen:
-    """One screen, drawn anew for each picture."""
+    """One screen, drawn again for each picture."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
         self._news: tuple[DemoEvent, ...] = ()
 
     def show(self, picture: Picture, pace: str) -> None:
-        """Draw it."""
+        """Draw the picture with the latest news."""
         room = max(self._live.console.height - SCREEN_LINES, 1)
         self._news = tuple(gather((*self._news, *picture.news))[-_MOST_NEWS:])
         self._live.update(draw_screen(picture, self._news[-room:], pace=pace), refresh=True)
 
 
 class _Log:
-    """A line for everything that happens, and the table now and then."""
+    """Prints a line for each event, and the table every few hours of virtual time."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -194,7 +194,7 @@ class _Log:
         self._next_table = _BETWEEN_TABLES
 
     def show(self, picture: Picture, pace: str) -> None:
-        """Print what is new."""
+        """Print news, and the table, when they are due."""
         del pace
         self._news += picture.news
         if picture.elapsed >= self._next_news:
@@ -207,7 +207,7 @@ class _Log:
             self._console.print(draw_totals(picture))
 
     def flush(self) -> None:
-        """Print what has not been printed yet."""
+        """Print the news that were gathered so far."""
         for news in gather(self._news):
             self._console.print(draw_news(news))
         self._news = ()

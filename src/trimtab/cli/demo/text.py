@@ -1,4 +1,4 @@
-"""The demo in words: amounts, moments and news for people, and the summary for programs."""
+"""Text of the demo: amounts, times and news for people, and the summary for programs."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,11 +16,11 @@ _HOURS_NAMES: Final = {Resource.CPU: "cpuMillicoreHours", Resource.MEMORY: "memo
 _TWO_DECIMALS_BELOW: Final = 10
 
 Plain: TypeAlias = "dict[str, Plain] | list[Plain] | str | float | int | None"
-"""What JSON can say."""
+"""A JSON value."""
 
 
 def format_number(resource: Resource, amount: float | None) -> str:
-    """The amount in cores or GiB, without the unit; a dash where nothing is known."""
+    """Format an amount in cores or GiB, without the unit; a dash if it is unknown."""
     if amount is None:
         return "-"
     units = amount / UNITS[resource]
@@ -28,7 +28,7 @@ def format_number(resource: Resource, amount: float | None) -> str:
 
 
 def format_amounts(amounts: Resources) -> str:
-    """The amounts with their units."""
+    """Format amounts with their units."""
     return ", ".join(
         f"{format_number(resource, amounts[resource])} {UNIT_NAMES[resource]}"
         for resource in BOTH
@@ -37,18 +37,18 @@ def format_amounts(amounts: Resources) -> str:
 
 
 def format_moment(moment: datetime) -> str:
-    """The day of the week and the time of day."""
+    """Format the day of the week and the time of day."""
     return moment.strftime("%a %H:%M")
 
 
 def format_news(news: DemoEvent) -> str:
-    """What happened, in one line."""
+    """Format one event as a line."""
     several = f" {news.times}x" if news.times > 1 else ""
     return f"{format_moment(news.at)}  {news.title:<9}  {_sentence(news)}{several}"
 
 
 def summarize(picture: Picture, *, seed: int, real_seconds: float) -> Plain:
-    """Everything at the end, for programs: millicores, bytes, seconds and hours of them."""
+    """Return the final state for programs: millicores, bytes, seconds and hours of them."""
     return {
         "seed": seed,
         "realSeconds": round(real_seconds, 3),

@@ -1,4 +1,4 @@
-"""`trimtab doctor`: what is wrong with a cluster, what that means, and what helps."""
+"""`trimtab doctor`: find problems of a cluster, what they mean, and remedies."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ _REMEDY: Final = "-> "
 
 
 def to_table(diagnoses: Sequence[Diagnosis], width: int) -> str:
-    """One paragraph per finding, no line longer than the width if words allow it."""
+    """Format one paragraph per finding, wrapped at the width where words allow it."""
     names = max((len(one.check) for one in diagnoses), default=0) + 2
     lines = [columns.disarm(line) for one in diagnoses for line in _lines(one, names, width)]
     return "\n".join([*lines, _summary(diagnoses)]) + "\n"
@@ -51,7 +51,7 @@ def _lines(diagnosis: Diagnosis, names: int, width: int) -> Iterator[str]:
     name = diagnosis.check
     for finding in diagnosis.findings:
         lead = f"{finding.severity:<{_MARGIN}}{name:<{names}}"
-        # The same name need not be read twice.
+        # The name of a check stands only before its first finding.
         name = ""
         yield from _wrap(lead, _sentence(finding), width)
         if finding.remedy:
@@ -81,13 +81,13 @@ def _summary(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def count_severities(diagnoses: Sequence[Diagnosis]) -> dict[str, int]:
-    """How many checks came to which end, the worst first."""
+    """Return the number of checks per severity, the worst first."""
     counts = Counter(one.severity for one in diagnoses)
     return {severity.value: counts[severity] for severity in reversed(Severity) if counts[severity]}
 
 
 def to_json(diagnoses: Sequence[Diagnosis]) -> str:
-    """Everything, for programs."""
+    """Format all findings as JSON."""
     document = {
         "summary": count_severities(diagnoses),
         "checks": [
@@ -111,14 +111,14 @@ def to_json(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def tell_checks(checks: Sequence[DoctorCheck], width: int) -> str:
-    """The names of all checks, and what each asks."""
+    """Format the names of checks, with the question of each."""
     names = max(len(check.name) for check in checks) + 2
     lines = [line for one in checks for line in _wrap(f"{one.name:<{names}}", one.asks, width)]
     return "\n".join(lines) + "\n"
 
 
 FOUND: Final = 3
-"""The exit code if there are problems; with --strict also for warnings, and what nobody knows."""
+"""The exit code for problems; with --strict also for warnings and unknown facts."""
 _FAILED: Final = 1
 _OPEN_TO_ALL: Final = frozenset({"server", "clock", "rights", "history"})
 """Checks that need no right in the cluster."""
@@ -131,7 +131,7 @@ _CONNECT_PATIENCE: Final = timedelta(seconds=5)
 
 
 class Format(StrEnum):
-    """How it is written."""
+    """Output formats of `doctor`."""
 
     TABLE = "table"
     JSON = "json"
@@ -140,7 +140,7 @@ class Format(StrEnum):
 @types.flag_group("Cluster", order=3)
 @dataclass(frozen=True, slots=True)
 class WhereFlags:
-    """Which cluster is looked at, and where in it."""
+    """Flags for the cluster and the namespace to examine."""
 
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = ""
     """Look at the autoscalers and pods of one namespace only; of all if not given."""
@@ -162,7 +162,7 @@ class WhereFlags:
 @types.flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags(PrometheusFlags):
-    """Where past usage is found, if that is to be looked at."""
+    """Flags for Prometheus, which is examined only if its address is given."""
 
     prometheus_address: Text = ""
     """Where Prometheus is; it is not asked if this is not given."""
@@ -181,7 +181,7 @@ def doctor(
     where: WhereFlags = _WHERE,
     past: PastFlags = _PAST,
 ) -> int:
-    """What was found: 0 if nothing is worse than a note, 3 if there are problems.
+    """Examine a cluster: 0 if nothing is worse than a note, 3 if there are problems.
 
     Args:
         output: How it is written.
@@ -201,7 +201,7 @@ def doctor(
     else:
         sys.stdout.write(to_table(diagnoses, _width()))
     code = judge(diagnoses, strict=strict)
-    # Whoever chooses checks has asked for these alone, and reads what came of them.
+    # With --check, the result of the chosen checks is the whole answer.
     if check or not is_blind(diagnoses):
         return code
     sys.stdout.flush()
@@ -210,7 +210,7 @@ def doctor(
 
 
 def judge(diagnoses: Sequence[Diagnosis], *, strict: bool) -> int:
-    """The exit code."""
+    """Return the exit code for the findings."""
     bad = {Severity.PROBLEM}
     if strict:
         bad |= {Severity.WARNING, Severity.UNKNOWN}
@@ -219,7 +219,7 @@ def judge(diagnoses: Sequence[Diagnosis], *, strict: bool) -> int:
 
 
 def is_blind(diagnoses: Sequence[Diagnosis]) -> bool:
-    """Return True if no check could look at anything that not every caller may see."""
+    """Return True if all findings of checks that need permissions are unknown."""
     private = [one for one in diagnoses if one.check not in _OPEN_TO_ALL]
     return all(finding.severity is Severity.UNKNOWN for one in private for finding in one.findings)
 
@@ -235,7 +235,7 @@ def _choose(names: Sequence[str]) -> list[DoctorCheck]:
 
 
 def _width() -> int:
-    # What is cut into lines on a screen is read by programs elsewhere, and COLUMNS is obeyed.
+    # At least 80 columns, also without a terminal; COLUMNS overrides the terminal.
     return max(get_terminal_size((_NARROW, 24)).columns, _NARROW)
 
 

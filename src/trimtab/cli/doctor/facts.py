@@ -1,4 +1,4 @@
-"""All facts of a diagnosis, fetched at the same time, each within its own."""
+"""Fetch all facts of a diagnosis at the same time, each with its own timeout."""
 
 import asyncio
 import secrets
@@ -44,12 +44,12 @@ from trimtab.updater.pod_owners import OwnerKey, owner_key, resolve_owners
 _POLL: Final = timedelta(milliseconds=50)
 _CONCURRENCY: Final = 8
 _READ_AFTER: Final = timedelta(minutes=2)
-"""So long a pod must have run before its usage can be known: metrics need two readings."""
+"""Age at which a pod must have metrics, which need two readings."""
 _BOUNDS: Final = frozenset({"limitranges", "resourcequotas"})
 
 
 def lacks(sight: ClusterView, resources: Collection[str]) -> Unseen | None:
-    """Why some of these could not be seen; None if all were."""
+    """Return why one of these resources could not be listed; None if all were."""
     for path, error in sight.unseen.items():
         resource = path.rpartition("/")[2]
         if resource in resources:
@@ -59,7 +59,7 @@ def lacks(sight: ClusterView, resources: Collection[str]) -> Unseen | None:
 
 
 async def see_autoscalers(sight: ClusterView, now: datetime) -> AutoscalerFacts | Unseen:
-    """All autoscalers with their pods."""
+    """Return all autoscalers with their pods."""
     lacking = lacks(
         sight,
         {"pods", "verticalpodautoscalers"} | {f"{kind.lower()}s" for kind in WELL_KNOWN_KINDS},
@@ -81,7 +81,7 @@ async def see_autoscalers(sight: ClusterView, now: datetime) -> AutoscalerFacts 
 
 
 def _find_owned(cluster: LiveCluster) -> Mapping[WorkloadName, frozenset[WorkloadName]]:
-    """By owner all workloads below it."""
+    """Return all workloads below each owner."""
     found: defaultdict[WorkloadName, set[WorkloadName]] = defaultdict(set)
     for workload in cluster.workloads():
         for owner in workloads.owners_above(workload.name, cluster.owners.known):
@@ -115,7 +115,7 @@ async def _find_workloads(
 
 
 def see_bounds(sight: ClusterView) -> Bounds | Unseen:
-    """What limit ranges and quotas allow where there are autoscalers."""
+    """Return the limit ranges and quotas of the namespaces that have autoscalers."""
     lacking = lacks(sight, _BOUNDS)
     if lacking is not None:
         return lacking
@@ -128,7 +128,7 @@ def see_bounds(sight: ClusterView) -> Bounds | Unseen:
 
 
 def list_measurable(sight: ClusterView, now: datetime) -> list[PodName] | Unseen:
-    """The pods whose usage should be known by now."""
+    """Return the pods that should have metrics by now."""
     lacking = lacks(sight, {"pods"})
     if lacking is not None:
         return lacking
@@ -144,28 +144,28 @@ def list_measurable(sight: ClusterView, now: datetime) -> list[PodName] | Unseen
 
 
 _SILENCE_SECONDS: Final = 3
-"""After so long people want to know what is waited for."""
+"""Time after which a message says what the command waits for."""
 _WORD_BYTES: Final = 8
 _OF_SIGHT: Final = frozenset({Topic.AUTOSCALERS, Topic.BOUNDS, Topic.USAGE})
-"""What follows from a look at all pods."""
+"""Topics that need the views of all pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What is to be looked at, and how."""
+    """Topics to examine, and how to reach them."""
 
     topics: frozenset[Topic]
     namespace: str = ""
     """Empty for all namespaces."""
     as_components: bool = False
     webhook_address: str = ""
-    """Where the webhook shows its certificate, if not where it is registered."""
+    """The host:port of the webhook's certificate, if not the registered one."""
     past: PastOrder | None = None
     patience: timedelta = timedelta(seconds=15)
 
 
 class Examination:
-    """One look at everything that was ordered."""
+    """One examination of a cluster, for the topics of its options."""
 
     def __init__(self, client: Client, order: DoctorOptions, clock: RealClock) -> None:
         self._client = client
@@ -185,7 +185,7 @@ class Examination:
         }
 
     async def run(self, tell: Callable[[str], None]) -> ClusterFacts:
-        """The facts; who waits for long is told what for."""
+        """Fetch and return the facts; report every few seconds what is still pending."""
         wanted = self._order.topics
         tasks = {
             topic: asyncio.create_task(self._attempt(topic, way()))
@@ -240,14 +240,14 @@ class Examination:
         leases = await diagnosis.fetch_leases(self._client, self._order.namespace)
         skew = timedelta()
         with suppress(ClusterError, ValueError):
-            # Leases are judged by the cluster's clock, not by that of this machine.
+            # Leases are compared with the cluster's clock, not with this machine's.
             skew = (await diagnosis.fetch_clock(self._client, self._clock)).skew
         return LeaseFacts(self._clock.now() + skew, leases)
 
     async def _fetch_webhook(self) -> WebhookFacts:
         mutators, registration = await diagnosis.fetch_registrations(self._client)
         webhook = registration and registration.find(MAIN)
-        # What is known already must not be lost to a webhook that hangs.
+        # A webhook that hangs must not use up the time of the whole topic.
         patience = self._order.patience / 3
         addresses: int | Unseen | None = None
         if webhook and isinstance(webhook.address, ServiceAddress):
@@ -258,7 +258,7 @@ class Examination:
         return WebhookFacts(mutators, addresses, trial)
 
     async def _try_pods(self, registration: Registration | None) -> Trial | Unseen:
-        """What became of a pod where the admission controller runs: it answers no others."""
+        """Dry-run a pod in the namespaces of the self-test, until one gets its patch."""
         if registration is None:
             return Unseen("no pod was tried, for there is no webhook")
         found: Trial | Unseen = Unseen("no pod was tried")

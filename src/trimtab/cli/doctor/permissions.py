@@ -1,4 +1,4 @@
-"""Rights, as the chart's rules name them: whose are asked for, and what is missing of them."""
+"""Find the permissions, as the chart's rules name them, that callers and components lack."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -32,7 +32,7 @@ _READS: Final[_Rules] = (
     {"apiGroups": ("batch",), "resources": ("cronjobs", "jobs"), "verbs": _LIST},
     {"apiGroups": ("autoscaling",), "resources": ("horizontalpodautoscalers",), "verbs": ("list",)},
 )
-"""What everybody may read who has Kubernetes' own role `view`."""
+"""Reads that Kubernetes' own role `view` allows."""
 _GOOD_TO_HAVE: Final = frozenset(
     {
         "recommender-cluster",
@@ -42,17 +42,17 @@ _GOOD_TO_HAVE: Final = frozenset(
         "pages",
     }
 )
-"""Rules without which a component works: less well, or with keys and a registration of others."""
+"""Optional rules: without them a component works less well, or with keys made by others."""
 
 
 def read_rules(name: str) -> _Rules:
-    """The rules of one of the chart's roles."""
+    """Read the rules of one of the chart's roles."""
     text = (files("trimtab") / "rbac" / f"{name}.yaml").read_text(encoding="utf-8")
     return cast("_Rules", yaml.safe_load(text))
 
 
 async def ask_own_rights(client: Client, namespace: str, patience: timedelta) -> Rights:
-    """What whoever asks lacks for a look at everything."""
+    """Return the permissions that the caller lacks for a complete diagnosis."""
     questions = [
         *access_reviews.list_questions((*_READS, *read_rules("people-view")), namespace),
         *access_reviews.list_questions(read_rules("people-doctor")),
@@ -66,7 +66,7 @@ async def ask_own_rights(client: Client, namespace: str, patience: timedelta) ->
 async def ask_component_rights(
     client: Client, installed: Sequence[Installed] | Unseen, patience: timedelta
 ) -> list[Rights]:
-    """What the ServiceAccounts of our components lack for their work."""
+    """Return the permissions that the ServiceAccounts of our components lack."""
     if isinstance(installed, Unseen):
         return [Rights("components", "their work", installed)]
     ours = [one for one in installed if one.is_ours]
@@ -85,14 +85,14 @@ async def ask_component_rights(
 
 
 def _questions(one: Installed) -> Iterator[tuple[str, Sequence[Question]]]:
-    """What a component has to be allowed, by the file of the chart that says so."""
+    """Yield the permissions that a component needs, by the chart's file of rules."""
     name = one.component.value
     yield name, list(access_reviews.list_questions(read_rules(name), one.watched))
     yield (
         f"{name}-own",
         list(access_reviews.list_questions(read_rules(f"{name}-own"), one.namespace)),
     )
-    # An installation for one namespace has no rights to what is in none.
+    # An installation for one namespace has no permissions for cluster-scoped objects.
     if one.component is not Component.ROLES and not one.watched:
         yield f"{name}-cluster", list(access_reviews.list_questions(read_rules(f"{name}-cluster")))
     if one.component is Component.UPDATER and one.watched:

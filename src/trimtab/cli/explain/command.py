@@ -1,4 +1,4 @@
-"""`trimtab explain`: why these numbers, and why nothing is done, or something."""
+"""`trimtab explain`: the reasons of a recommendation, and of what the updater does with pods."""
 
 import asyncio
 import os
@@ -53,11 +53,11 @@ _KINDS: Final = {
     "pod": True,
     "pods": True,
 }
-"""How people name what is explained, and whether that is a pod."""
+"""Kinds that a name may start with, and True for those of a pod."""
 
 
 class Format(StrEnum):
-    """How it is written."""
+    """Output formats of `explain`."""
 
     TEXT = "text"
     JSON = "json"
@@ -66,7 +66,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is to be explained."""
+    """The autoscaler or pod to explain."""
 
     name: str
     is_pod: bool = False
@@ -75,7 +75,7 @@ class _Subject:
 @types.flag_group("Components", order=8)
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
-    """Which components are asked."""
+    """Flags for the components to ask."""
 
     sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = ()
     """Addresses of components to ask, such as https://localhost:8942; else those in the cluster are
@@ -100,7 +100,7 @@ def explain(
     asked: SourceFlags = _SOURCES,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """What was asked for: 0.
+    """Print the explanation of an autoscaler or a pod: 0.
 
     Args:
         name: The autoscaler, or a pod as pod/NAME.
@@ -126,7 +126,7 @@ def explain(
 
 @dataclass(frozen=True, slots=True)
 class _Desk:
-    """Where to ask."""
+    """Explains autoscalers and pods of one namespace, from components or from the cluster."""
 
     connection: Connection
     clock: RealClock
@@ -134,7 +134,7 @@ class _Desk:
     asked: SourceFlags
 
     async def explain(self, subject: _Subject) -> Explanation:
-        """Why it is as it is; a FailedError if there is no such thing."""
+        """Explain an autoscaler or a pod; a FailedError if it does not exist."""
         scope = explain_sight.scope_of(self.namespace)
         async with (
             read_cluster.joined(self.connection, self.clock) as client,
@@ -150,7 +150,7 @@ class _Desk:
                 numbers = await explain_sight.explain_numbers(around, autoscaler)
         plan = answers.pods
         if plan is None or not plan.pods:
-            # An updater does not know yet of a pod that is younger than its last plan.
+            # The updater's last plan lacks pods that are younger than it.
             plan = explain_sight.explain_pods(around, question)
         rivals = [] if subject.is_pod else around.rivals(autoscaler.identity)
         obeyed = [
@@ -196,7 +196,7 @@ class _Desk:
 
 
 def _require_readable(kind: str, unreadable: Sequence[Unreadable], name: str) -> None:
-    """Raise a FailedError if an object of that name is there, and cannot be read."""
+    """Raise a FailedError if an object of that name exists, and cannot be decoded."""
     for one in unreadable:
         if one.name == name:
             raise FailedError(f"{empty_results.tell_unreadable(kind, one)}; nothing is done for it")

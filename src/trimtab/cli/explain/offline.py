@@ -1,4 +1,4 @@
-"""What an explanation is made from where no component is asked: what the cluster shows."""
+"""Explanations from the objects of the cluster, without asking a component."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -34,24 +34,24 @@ _DISPENSABLE: Final = {
     "resourcequotas": "resource quotas cannot be read: as if there were none",
     "namespaces": "the namespace cannot be read: as if it paused nothing",
 }
-"""What an explanation can do without, and what follows from that."""
+"""Kinds that an explanation can do without, and the remark for each."""
 _ASIDE: Final = {
     "nodes": "nodes cannot be read: as if any pod fitted on one",
     "horizontalpodautoscalers": "horizontal autoscalers cannot be read: as if there were none",
 }
-"""The same of what nobody waits for who lists the rest."""
+"""The same for kinds that the listing of the cluster does not wait for."""
 _MOMENT: Final = timedelta(milliseconds=50)
 _PATIENCE: Final = timedelta(seconds=3)
 
 
 def scope_of(namespace: str) -> Scope:
-    """All that an explanation may need of a namespace."""
+    """Return the scope of all that an explanation may need of a namespace."""
     return Scope(namespace, nodes=True, quotas=True, namespaces=True, horizontals=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """The cluster as it was seen, and a plan as an updater would make it that remembers nothing."""
+    """A view of the cluster, and the plan that a newly started updater would make of it."""
 
     cluster: LiveCluster
     view: PlanView
@@ -59,22 +59,22 @@ class ObservedCluster:
     remarks: tuple[str, ...]
 
     def autoscaler(self, name: AutoscalerName) -> Autoscaler | None:
-        """An autoscaler that is there."""
+        """Return the autoscaler of a name; None if there is none."""
         return self.cluster.autoscalers.find(*name)
 
     def has_pod(self, namespace: str, name: str) -> bool:
-        """Whether there is such a pod."""
+        """Return True if the pod exists."""
         return self.cluster.pods.find(namespace, name) is not None
 
     def governor(self, namespace: str, name: str) -> Autoscaler | None:
-        """The autoscaler that governs a pod."""
+        """Return the autoscaler that governs a pod; None if there is none."""
         for each in self.view.context.snapshot.pods:
             if (each.pod.namespace, each.pod.name) == (namespace, name):
                 return matching.governor_of(self.view.index, each.workload, each.pod.labels)
         return None
 
     def rivals(self, autoscaler: AutoscalerName) -> list[AutoscalerName]:
-        """The autoscalers that govern pods which this one matches, too."""
+        """Return the autoscalers that govern pods which this one matches, too."""
         index = self.view.index
         matches = (
             matching.match_autoscalers(index, each.workload, each.pod.labels)
@@ -85,7 +85,7 @@ class ObservedCluster:
 
 
 async def survey(sight: ClusterView, clock: RealClock, server: str) -> ObservedCluster:
-    """What there is to see; a FailedError if that is not enough."""
+    """Plan from the views of the cluster; a FailedError if a required kind is missing."""
     for path, error in sight.unseen.items():
         if _resource_of(path) not in _DISPENSABLE:
             raise FailedError(cluster_problems.explain_problem(error or TimeoutError(), server))
@@ -96,15 +96,15 @@ async def survey(sight: ClusterView, clock: RealClock, server: str) -> ObservedC
     observer = Observer(cluster, settings, UpdaterMemory())
     seen = await observer.observe(now, admission_alive=alive is not False)
     unknown = REMEMBERED | ({CheckKind.ADMISSION} if alive is None else frozenset())
-    # One that has just started counts on no pod that is not ready; one that runs does.
+    # A new updater counts no pod that is not ready; a running one does.
     snapshot = replace(seen.snapshot, settling=frozenset())
     view = pod_checks.view_plan(snapshot, settings.plan, now, unknown=unknown)
     return ObservedCluster(cluster, view, now, tuple(_list_remarks(sight)))
 
 
 async def explain_numbers(around: ObservedCluster, autoscaler: Autoscaler) -> NumbersPage | None:
-    """How the numbers come about that a recommender would publish that started now."""
-    # Whoever recommends to the autoscaler, its checkpoints are the same.
+    """Explain the numbers that a newly started recommender would publish."""
+    # An autoscaler has the same checkpoints for every recommender.
     name = next(iter(autoscaler.recommenders), RecommenderSettings().name)
     settings = replace(RecommenderSettings(), name=name)
     knowledge = await restore.recall(around.cluster, settings, around.now)
@@ -125,7 +125,7 @@ async def explain_numbers(around: ObservedCluster, autoscaler: Autoscaler) -> Nu
 
 
 def explain_pods(around: ObservedCluster, question: ExplainQuery) -> PodsPage:
-    """All checks of pods, as an updater would answer them that remembers nothing."""
+    """Explain all checks of pods, with the answers of a newly started updater."""
     origin = PlanOrigin(
         PlansFrom.CLUSTER,
         around.now,
@@ -137,7 +137,7 @@ def explain_pods(around: ObservedCluster, question: ExplainQuery) -> PodsPage:
 
 
 async def _wait_for_the_rest(cluster: LiveCluster, clock: RealClock) -> None:
-    """Nobody else waits for nodes and horizontal autoscalers, but both bound what is done."""
+    """Wait briefly for nodes and horizontal autoscalers, which bound what a plan may do."""
     ends_at = clock.elapsed() + _PATIENCE
     while clock.elapsed() < ends_at:
         lacking = {_resource_of(path) for path in cluster.shortcomings()}
@@ -154,13 +154,13 @@ def _list_unlisted(cluster: LiveCluster) -> Iterator[str]:
 async def _is_admission_alive(
     cluster: LiveCluster, settings: UpdaterSettings, clock: RealClock
 ) -> bool | None:
-    """Whether new pods get their size; None if that cannot be seen from here."""
+    """Return True if the admission controller works; None if its lease cannot be read."""
     place = settings.admission_lease_namespace, settings.admission_lease_name
     try:
         lease = await cluster.fetch_lease(*place)
     except ClusterError:
         return None
-    # Only its flags say where else it would be.
+    # The lease may have another place, which only the component's flags name.
     return None if lease is None else await AdmissionLiveness(cluster, settings, clock).is_alive()
 
 
@@ -172,6 +172,6 @@ def _list_remarks(sight: ClusterView) -> Iterator[str]:
 
 
 def _resource_of(path: str) -> str:
-    """What is listed at a path; a namespace itself is read by its name."""
+    """Return the resource of a path; the path of one namespace ends with its name."""
     place, _, last = path.rpartition("/")
     return "namespaces" if place.endswith("/namespaces") else last

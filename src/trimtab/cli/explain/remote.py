@@ -1,4 +1,4 @@
-"""Where explanations come from: components that run, asked by address or through the API server."""
+"""Explanations by running components, asked by address or through the API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -37,28 +37,28 @@ _ASKED: Final = (Component.RECOMMENDER, Component.UPDATER)
 _ELSEWHERE: Final = "--components-namespace says where else they are, --from at which address"
 _NOTHING: Final = b"null"
 _PATIENCE_SECONDS: Final = 5
-"""A component that does not answer by then is done without."""
+"""Timeout of a request to a component."""
 
 _PageT = TypeVar("_PageT", NumbersPage, PodsPage)
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainQuery:
-    """What is asked of components."""
+    """The autoscaler or pod that components are asked about."""
 
     namespace: str
     autoscaler: str = ""
     pod: str = ""
 
     def parameters(self) -> Mapping[str, str]:
-        """The same as the query of an address."""
+        """Return the parameters of the URL's query."""
         told = {"namespace": self.namespace, "autoscaler": self.autoscaler, "pod": self.pod}
         return {name: value for name, value in told.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What components said; None where none did."""
+    """Pages that components returned; None where there was no answer."""
 
     numbers: NumbersPage | None = None
     pods: PodsPage | None = None
@@ -68,7 +68,7 @@ class Answers:
 async def ask_addresses(
     addresses: Sequence[str], question: ExplainQuery, fetch_token: Callable[[], Awaitable[str]]
 ) -> Answers:
-    """What the components at some addresses say; a FailedError if one does not answer."""
+    """Ask the components at some addresses; a FailedError if one does not answer."""
     numbers, pods = None, None
     for address in addresses:
         async with _visiting(await _find_identity(address, fetch_token), address) as client:
@@ -80,9 +80,9 @@ async def ask_addresses(
 
 
 async def ask_through_server(client: Client, place: str, question: ExplainQuery) -> Answers:
-    """Return what the components say, as far as we may ask them.
+    """Ask the components through the API server, as far as the caller may.
 
-    They are those of one place, or else those that `doctor` finds.
+    They are those of the namespace `place`, or else those that `doctor` finds.
     """
     try:
         found = await _find_components(client, place, question.namespace)
@@ -102,8 +102,8 @@ def choose_components(
 ) -> Sequence[Installed] | str:
     """Choose the recommenders and updaters to ask about a namespace; a remark if there are none.
 
-    They are all in one namespace. Whoever may make a Deployment can make it look like a component,
-    and have it say anything, so between several namespaces only a person can choose.
+    All of them are in one namespace. Any Deployment can pretend to be a component and return any
+    answer. So among several namespaces the usual one is chosen, or the caller has to choose.
     """
     able = [
         one
@@ -126,14 +126,14 @@ async def _find_components(client: Client, place: str, namespace: str) -> list[I
     except ForbiddenError:
         if place:
             raise
-        # Tenants may see no other namespace but this one.
+        # Tenants may have permissions for this namespace only.
         return await diagnosis.find_components(client, namespace, place=USUAL_PLACE)
 
 
 async def _ask_component(
     client: Client, component: Installed, question: ExplainQuery, known: Answers
 ) -> Answers:
-    """Return what is known once the pods of a component were asked, too."""
+    """Ask the pods of a component for the pages that are still missing."""
     numbers, pods, remarks = known.numbers, known.pods, [*known.remarks]
     try:
         copies = await diagnosis.list_pods(client, component, decode_pod)
@@ -156,16 +156,16 @@ async def _ask_component(
 
 
 def check_addresses(addresses: Sequence[str]) -> None:
-    """Refuse what is no address of a component."""
+    """Raise a UsageError for an address that is not http or https."""
     for each in addresses:
         if not each.startswith(_SCHEMES):
             raise UsageError(f"--from: {each!r} is not an address such as https://localhost:8942")
 
 
 async def _find_identity(address: str, fetch_token: Callable[[], Awaitable[str]]) -> Identity:
-    """Return what shows the component at an address that we may ask it.
+    """Return the identity for requests to the component at an address.
 
-    Its certificate says nothing of who it is, so it gets a token that is worthless elsewhere.
+    Its certificate does not prove who it is, so it gets a token that is worthless elsewhere.
     """
     if not address.startswith("https://"):
         return Identity()
@@ -194,7 +194,7 @@ async def _visit(
     try:
         return await _ask(client, path, question, decode)
     except NotFoundError:
-        # Another component, which has no such page.
+        # Components of other kinds lack this page.
         return None
     except (ClusterError, DecodeError, TimeoutError) as error:
         why = str(error) or "no answer in time"
@@ -215,7 +215,7 @@ async def _ask(
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The way to the pods of a component: through the API server, with a token if need be."""
+    """Requests to the pods of a component through the API server, with a token if need be."""
 
     client: Client
     scheme: str = ""
@@ -224,7 +224,7 @@ class _Way:
     async def __call__(
         self, pod: Pod, page: str, question: ExplainQuery, decode: Callable[[bytes], _PageT]
     ) -> _PageT | None:
-        # Without a port the API server takes the first one that the pod names: this one's.
+        # Without a port the API server takes the pod's first one, which serves pages.
         named = f"{self.scheme}:{pod.name}:" if self.scheme else pod.name
         path = f"{paths.item(paths.pods(pod.namespace), named, 'proxy')}{page}"
         answer = await _ask(self.client, path, question, decode, self.headers)
@@ -232,15 +232,15 @@ class _Way:
 
 
 async def _find_way(client: Client, component: Installed) -> _Way:
-    """Return the way to the pods of a component; a ClusterError if there is no token for it."""
+    """Return the access to the pods of a component; a ClusterError without a token for it."""
     if not component.is_secure:
         return _Way(client)
-    # The API server keeps our own credentials to itself when it passes a request on.
+    # The API server does not forward our own credentials to the pod.
     token = await page_reviews.fetch_pages_token(client, component.namespace)
     return _Way(client, "https", ((PAGES_TOKEN, token),))
 
 
 def _sign(page: _PageT, pod: Pod) -> _PageT:
-    """The page, which says first who told it."""
+    """Return the page with a first remark that names the pod it comes from."""
     remarks = (f"told by the pod {pod.name} in {pod.namespace}", *page.remarks)
     return msgspec.structs.replace(page, remarks=remarks)

@@ -1,4 +1,4 @@
-"""An explanation for people: tables of numbers, lists of checks, in lines that fit a terminal."""
+"""Explanations for people: tables of numbers, lists of checks, in lines that fit a terminal."""
 
 import sys
 import textwrap
@@ -36,9 +36,10 @@ _STEP: Final = 14
 _NUMBER: Final = 9
 _CHECK: Final = 22
 _SAME: Final = "="
+# Shown for the largest estimate, which stands for one without any confidence.
 _ENDLESS: Final = "endless"
 _NO_TEMPLATE: Final = "the template of its owner is not known: this pod stands in for the next one"
-"""The largest estimate stands for one without any confidence."""
+"""Remark on the sizes of the next pod if they are computed from a running pod."""
 _MARKS: Final = {
     CheckVerdict.CLEAR.value: "ok",
     CheckVerdict.BLOCKED.value: "NO",
@@ -78,14 +79,14 @@ _ACTIONS: Final = {
 
 
 def write_text(explanation: Explanation, now: datetime) -> None:
-    """Write it to the screen, or to wherever the output goes."""
+    """Write the explanation to standard output, wrapped at the width of the screen."""
     width = min(columns.screen_width() or _WIDEST, _WIDEST)
     for line in lay_out(explanation, now, width):
         sys.stdout.write(f"{line}\n")
 
 
 def lay_out(explanation: Explanation, now: datetime, width: int) -> Iterator[str]:
-    """All lines, none of them wider than the width if its words are not."""
+    """Yield all lines, wrapped at the width where words allow it."""
     yield from map(columns.disarm, _lay_out_all(explanation, now, width))
 
 
@@ -212,7 +213,7 @@ def _tell_plan_from(page: PodsPage, now: datetime) -> str:
 
 
 def _alike(pods: Iterable[ShownPod]) -> list[list[ShownPod]]:
-    """The pods of which the same is to be said, together."""
+    """Group the pods that have the same action, reason and checks."""
     groups: dict[tuple[object, ...], list[ShownPod]] = {}
     for pod in pods:
         answers = [(each.check, each.verdict, each.reason) for each in pod.checks]
@@ -296,7 +297,7 @@ def _name(check: ShownCheck) -> str:
 
 
 def _beside(start: str, text: str, width: int) -> list[str]:
-    """Text that begins on a line and goes on below its beginning."""
+    """Wrap text after `start`, with later lines indented to the same column."""
     return textwrap.wrap(
         text,
         width,
@@ -325,7 +326,7 @@ def _amount(quantity: str, kind: str) -> str:
 
 
 def _clock(text: str) -> str:
-    """A moment to the minute."""
+    """Format a time to the minute."""
     return f"{parse_time(text):%Y-%m-%d %H:%M} UTC"
 
 

@@ -1,7 +1,7 @@
 """The admission controller's own flags: the original's, and a few that it does not have.
 
-Defaults are the original's, but for the timeout (D13). Flags that are ours stand in a group of
-their own.
+Defaults are the original's, but for the timeout (D13). Flags that the original does not have stand
+in a group of their own.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.sizing.boost_room import MAX_PRIORITY
 
 _OWN_NAMESPACE: Final = "NAMESPACE"
-"""The environment variable by which manifests tell a component where it runs."""
+"""Environment variable in which manifests name the namespace of the pod."""
 
 
 @flag_group("Admission", order=1)
 @dataclass(frozen=True, slots=True)
 class ServingFlags:
-    """Where the admission controller is, and what it gives."""
+    """Flags for addresses, the startup boost and the status lease."""
 
     address: Named = ":8944"
     """Where /metrics, /health-check and /readyz are served, without TLS."""
@@ -52,7 +52,7 @@ class ServingFlags:
 @flag_group("TLS", order=2)
 @dataclass(frozen=True, slots=True)
 class TlsFlags:
-    """How the API server knows us."""
+    """Flags for the TLS of the webhook server."""
 
     client_ca_file: Named = "/etc/tls-certs/caCert.pem"
     """The file of the authority that signed the certificate; callers are not checked by it."""
@@ -71,7 +71,7 @@ class TlsFlags:
 @flag_group("Registration", order=3)
 @dataclass(frozen=True, slots=True)
 class RegistrationFlags:
-    """How the API server is told to ask us."""
+    """Flags for the registration of the webhook."""
 
     register_webhook: Switch = True
     """Tell the API server by ourselves."""
@@ -94,7 +94,7 @@ class RegistrationFlags:
 @flag_group("Care", order=4)
 @dataclass(frozen=True, slots=True)
 class CareFlags:
-    """None of these is the original's."""
+    """Flags that the original does not have."""
 
     allow_overlapping_autoscalers: Switch = False
     """Warn of autoscalers that may select the same pods, instead of refusing the second one."""
@@ -122,7 +122,7 @@ class CareFlags:
 @flag_groups
 @dataclass(frozen=True, slots=True)
 class AdmissionFlags:
-    """All flags of the admission controller that are its own."""
+    """All flags of the admission controller besides the common ones."""
 
     serving: ServingFlags = ServingFlags()
     tls: TlsFlags = TlsFlags()
@@ -136,7 +136,7 @@ def to_settings(
     environment: Mapping[str, str],
     gates: FeatureGates,
 ) -> AdmissionSettings:
-    """The settings that the flags describe; a SettingsError where they make no sense."""
+    """Return the settings that the flags describe; a SettingsError if they are invalid."""
     usual, serving = AdmissionSettings(), flags.serving
     place = serving.status_lease_namespace or environment.get(_OWN_NAMESPACE)
     return AdmissionSettings(

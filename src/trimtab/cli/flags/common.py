@@ -1,8 +1,8 @@
 """Flags that all components have, under the names and with the defaults of the original.
 
 A field is a flag, and an environment variable too: `kube_api_qps` is `--kube-api-qps` and
-`TRIMTAB_KUBE_API_QPS`. What the original logs by is accepted so that command lines written for it
-keep working; a flag that changes nothing here is said to do so.
+`TRIMTAB_KUBE_API_QPS`. The original's flags for logs are accepted, so that its command lines keep
+working. The start of a component logs those that have no effect.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from trimtab.cli.flags.types import (
 
 
 class LogFormat(StrEnum):
-    """How events are written."""
+    """Formats of the log."""
 
     JSON = "json"
     CONSOLE = "console"
@@ -34,7 +34,7 @@ class LogFormat(StrEnum):
 @flag_group("Cluster", order=5)
 @dataclass(frozen=True, slots=True)
 class ClusterFlags:
-    """The way to the cluster, and how much of it is looked at."""
+    """Flags for the connection to the cluster, and the namespaces to work on."""
 
     kubeconfig: Text = ""
     """The file that says where the cluster is, unless we run in it or kubectl's file does."""
@@ -55,7 +55,7 @@ class ClusterFlags:
 @flag_group("Metrics and pages", order=5)
 @dataclass(frozen=True, slots=True)
 class PageFlags:
-    """Who may read them, and how; none of these is the original's."""
+    """Flags for the access to metrics and pages; the original has none of these."""
 
     metrics_secure: Switch = False
     """Serve metrics and pages with TLS, to callers that the API server lets get them; probes stay
@@ -71,7 +71,7 @@ class PageFlags:
 @flag_group("Leader election", order=6)
 @dataclass(frozen=True, slots=True)
 class ElectionFlags:
-    """Whether several copies share the work by taking turns."""
+    """Flags for the election of a leader among several replicas."""
 
     leader_elect: Switch = False
     """Act only while holding a lease, so that several copies can run."""
@@ -90,7 +90,7 @@ class ElectionFlags:
 @flag_group("Logs", order=7)
 @dataclass(frozen=True, slots=True)
 class LogFlags:
-    """What is told, and how."""
+    """Flags for the log."""
 
     log_format: LogFormat = LogFormat.JSON
     """One JSON object per line, or text for people."""
@@ -101,7 +101,7 @@ class LogFlags:
 @flag_group("Command line", order=8)
 @dataclass(frozen=True, slots=True)
 class LineFlags:
-    """How the command line itself is taken."""
+    """Flags for the parsing of the command line itself."""
 
     strict_flags: Switch = False
     """Refuse unknown flags, which are otherwise ignored with a warning in the log."""
@@ -109,13 +109,13 @@ class LineFlags:
 
 @dataclass(frozen=True, slots=True)
 class IdleFlags:
-    """What all records have in common whose flags change nothing here."""
+    """Base class of records of flags that have no effect."""
 
 
 @flag_group("Accepted, without effect", order=9)
 @dataclass(frozen=True, slots=True)
 class KlogFlags(IdleFlags):
-    """Flags of the original for which there is nothing to do here."""
+    """Flags of the original that have no effect here."""
 
     profiling: Switch = False
     """Python has other profilers."""
@@ -165,7 +165,7 @@ class CommonFlags:
 @flag_groups
 @dataclass(frozen=True, slots=True)
 class LeaderlessFlags:
-    """All flags that a component has of which every copy acts."""
+    """The common flags of a component that elects no leader, since all of its replicas act."""
 
     cluster: ClusterFlags = ClusterFlags()
     pages: PageFlags = PageFlags()
@@ -175,7 +175,7 @@ class LeaderlessFlags:
 
     @property
     def common(self) -> CommonFlags:
-        """The same, with an election in which nobody takes part."""
+        """The same flags, with the election switched off."""
         return CommonFlags(
             cluster=self.cluster,
             pages=self.pages,

@@ -1,7 +1,7 @@
 """Environment variables of flags, beside those that Kubernetes sets for Services.
 
-For a Service `trimtab` a container may be given `TRIMTAB_PORT=tcp://10.0.0.1:8000`, which has the
-name of the variable of `--port`. Its value shows what it is.
+For a Service `trimtab`, Kubernetes may set `TRIMTAB_PORT=tcp://10.0.0.1:8000`, which has the name
+of the variable of `--port`. The form of the value distinguishes the two.
 """
 
 import re
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cyclopts.argument import ArgumentCollection
 
 PREFIX: Final = "TRIMTAB_"
-"""The variable of `--kube-api-qps` is `TRIMTAB_KUBE_API_QPS`."""
+"""Prefix of variables: that of `--kube-api-qps` is `TRIMTAB_KUBE_API_QPS`."""
 _NAME_OF_LINK: Final = re.compile(
     r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?$"
 )
@@ -37,7 +37,7 @@ class FlagVariables(cyclopts.config.Env):
     def __call__(
         self, app: cyclopts.App, commands: tuple[str, ...], arguments: "ArgumentCollection"
     ) -> None:
-        """Give each flag that was not typed the value of its variable."""
+        """Set each flag that is not on the command line to the value of its variable."""
         super().__call__(app, commands, arguments)
         for argument in arguments:
             argument.tokens[:] = [

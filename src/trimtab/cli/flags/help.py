@@ -1,7 +1,7 @@
-"""Help as it is read in a terminal: flags with what they take, what they mean below them.
+"""Help for the terminal: each flag with its value, and its meaning on the lines below.
 
-Words wrap at the width of the screen, 80 columns where nobody knows it. Indented lines of a
-description, as examples are, stay as they are.
+Words wrap at the width of the screen, or at 80 columns if it is unknown. Indented lines of a
+description, such as examples, stay as they are.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,27 +12,27 @@ _NARROWEST: Final = 40
 _INDENT: Final = "  "
 _BELOW: Final = "      "
 _WORDS: Final = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER"}
-"""For people who do not know the types of Python."""
+"""Words for the types of Python."""
 _NOTHING: Final = ("", '""', "False", "None", "()", "[]")
-"""Defaults that say nothing."""
+"""Defaults that help does not show."""
 _ON: Final = "true"
-"""The default of a switch that is on."""
+"""The default of a switch that is on, as cyclopts writes it."""
 _MOST_CHOICES: Final = 40
-"""Choices are named in place of a word for them if they are not longer than this."""
+"""Longest list of choices that stands in place of the word for a value."""
 
 
 class Output(Protocol):
-    """Where help is written."""
+    """The console on which help is written."""
 
     def out(self, *objects: str, highlight: bool) -> None:
         """Write a line as it is."""
 
 
 class Screen(Protocol):
-    """Where it is read."""
+    """The screen on which help is read."""
 
     max_width: int
-    """How much fits on a line."""
+    """Columns of a line."""
 
 
 class HelpEntry(Protocol):
@@ -40,50 +40,50 @@ class HelpEntry(Protocol):
 
     @property
     def display_labels(self) -> tuple[str, ...]:
-        """Its names."""
+        """Names of the entry."""
 
     @property
     def metavar(self) -> str | None:
-        """What it takes."""
+        """Word for the value that it takes."""
 
     @property
     def description(self) -> object:
-        """What it means."""
+        """Meaning of the entry."""
 
     @property
     def choices(self) -> tuple[str, ...] | None:
-        """What may be taken, if that is not much."""
+        """Values that it takes; None if there are no fixed ones."""
 
     @property
     def default(self) -> str | None:
-        """What holds without it."""
+        """Default value."""
 
     @property
     def required(self) -> bool:
-        """Whether it has to be given."""
+        """True if it has to be given."""
 
 
 class Panel(Protocol):
-    """Entries that belong together."""
+    """A group of entries under one title."""
 
     @property
     def title(self) -> object:
-        """What they have in common."""
+        """Title of the group."""
 
     @property
     def format(self) -> str:
-        """Whether they are commands or parameters."""
+        """Kind of the entries: command or parameter."""
 
     @property
     def entries(self) -> Iterable[HelpEntry]:
-        """All of them, in their order."""
+        """All entries, in their order."""
 
 
 class HelpPage:
-    """What the parser of command lines asks to write its help."""
+    """Help formatter that cyclopts calls."""
 
     def __call__(self, console: Output, options: Screen, panel: Panel) -> None:
-        """Write entries that belong together."""
+        """Write a group of entries."""
         entries = list(panel.entries)
         if not entries:
             return
@@ -92,14 +92,14 @@ class HelpPage:
         _write(console, [f"{_plain(panel.title)}:", *lines(entries, _width(options)), ""])
 
     def render_usage(self, console: Output, options: Screen, usage: object) -> None:
-        """Write how it is called."""
+        """Write the usage line of a command."""
         text = " ".join(_plain(usage).split())
         if text:
             lead = "" if text.startswith("Usage:") else "Usage: "
             _write(console, [*wrap(lead + text, _width(options), subsequent_indent=_BELOW), ""])
 
     def render_description(self, console: Output, options: Screen, description: object) -> None:
-        """Write what it does."""
+        """Write the description of a command."""
         text = _plain(description)
         if text:
             _write(console, [*_reflow(text, _width(options)), ""])
@@ -115,7 +115,7 @@ def _write(console: Output, lines: Iterable[str]) -> None:
 
 
 def _plain(text: object) -> str:
-    """The text of whatever holds some; what is left out says nothing."""
+    """Return the plain text of a string or of a rich renderable; empty for None."""
     if text is None:
         return ""
     inner = getattr(text, "primary_renderable", text)
@@ -123,7 +123,7 @@ def _plain(text: object) -> str:
 
 
 def _reflow(text: str, width: int) -> Iterator[str]:
-    """Paragraphs that fill their lines, and lines that are indented as they are."""
+    """Yield paragraphs wrapped at the width, and headings and indented lines unchanged."""
     lines = text.splitlines()
     paragraph: list[str] = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -149,7 +149,7 @@ def _list_commands(entries: Iterable[HelpEntry], width: int) -> Iterator[str]:
 
 def _list_parameters(entries: Iterable[HelpEntry], width: int) -> Iterator[str]:
     for entry in entries:
-        # As everywhere, the short name comes first.
+        # The short name comes first, as in the help of other tools.
         labels = sorted(entry.display_labels, key=lambda label: label.startswith("--"))
         yield from wrap(
             f"{', '.join(labels)} {_taken(entry)}".rstrip().replace(" ...", "..."),
@@ -169,7 +169,7 @@ def _list_parameters(entries: Iterable[HelpEntry], width: int) -> Iterator[str]:
 
 
 def _taken(entry: HelpEntry) -> str:
-    """What it takes; of an argument its name says that."""
+    """Return the word for the value of an entry; an argument has none but its name."""
     if not entry.display_labels[0].startswith("-"):
         return "..." if (entry.metavar or "").endswith("...") else ""
     if entry.choices and len("|".join(entry.choices)) <= _MOST_CHOICES:

@@ -30,7 +30,7 @@ from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 @flag_group("Recommender", order=1)
 @dataclass(frozen=True, slots=True)
 class LoopFlags:
-    """What the recommender does, and how often."""
+    """Flags for the recommender's loop."""
 
     address: Named = ":8942"
     """Where /metrics, /health-check and /readyz are served."""
@@ -66,7 +66,7 @@ class LoopFlags:
 @flag_group("Recommendations", order=2)
 @dataclass(frozen=True, slots=True)
 class EstimateFlags:
-    """How recommendations follow from what is known."""
+    """Flags for the computation of recommendations."""
 
     recommendation_margin_fraction: Number = 0.15
     """What is added to every estimate, as a part of it."""
@@ -107,7 +107,7 @@ class EstimateFlags:
 @flag_group("Learning", order=3)
 @dataclass(frozen=True, slots=True)
 class LearningFlags:
-    """How usage is remembered."""
+    """Flags for the histograms of usage."""
 
     memory_aggregation_interval: Span = timedelta(days=1)
     """Of each such interval the largest memory usage counts."""
@@ -132,7 +132,7 @@ class LearningFlags:
 @flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PrometheusFlags:
-    """Where past usage is found, and what it is called there."""
+    """Flags for Prometheus, and the names of its metrics and labels."""
 
     prometheus_address: Named = "http://prometheus.monitoring.svc"
     """Where Prometheus is."""
@@ -177,7 +177,7 @@ class PrometheusFlags:
 @flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class HistoryFlags(PrometheusFlags):
-    """How much of it is read with --storage=prometheus."""
+    """Flags for Prometheus, and the length and resolution of the history."""
 
     history_length: LongSpan = timedelta(days=8)
     """How far back history goes."""
@@ -188,7 +188,7 @@ class HistoryFlags(PrometheusFlags):
 @flag_groups
 @dataclass(frozen=True, slots=True)
 class RecommenderFlags:
-    """All flags of the recommender that are its own."""
+    """All flags of the recommender besides the common ones."""
 
     loop: LoopFlags = LoopFlags()
     estimates: EstimateFlags = EstimateFlags()
@@ -199,7 +199,7 @@ class RecommenderFlags:
 def to_settings(
     cluster: ClusterFlags, flags: RecommenderFlags, gates: FeatureGates
 ) -> RecommenderSettings:
-    """The settings that the flags describe; a SettingsError where they make no sense."""
+    """Return the settings that the flags describe; a SettingsError if they are invalid."""
     loop = flags.loop
     return RecommenderSettings(
         name=loop.recommender_name,

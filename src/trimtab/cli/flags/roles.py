@@ -17,7 +17,7 @@ _USUAL: Final = RolesSettings()
 @flag_group("Roles", order=1)
 @dataclass(frozen=True, slots=True)
 class RolesFlags:
-    """Which leases are looked at, and what is written on pods."""
+    """Flags of the role keeper: leases to watch, the label for pods, and the pace."""
 
     address: Named = ":8945"
     """Where /metrics, /health-check, /readyz and /roles are served."""
@@ -40,7 +40,7 @@ class RolesFlags:
 
 
 def to_settings(cluster: ClusterFlags, flags: RolesFlags) -> RolesSettings:
-    """The settings that the flags describe; a SettingsError where they make no sense."""
+    """Return the settings that the flags describe; a SettingsError if they are invalid."""
     return RolesSettings(
         role=Role(flags.role_label, flags.role_name),
         leases=_parse_leases(flags.role_leases),

@@ -1,8 +1,8 @@
-"""The flags of all components under one roof: a flag means what it means to a component alone.
+"""The flags of `trimtab run`: those of all components, each with the same meaning as there.
 
-One that several components have is given once and holds for each of them. Only where a component
-shows itself is no longer its own affair, nor is the name of its lease, which is always the usual
-one: so `run` and a component that runs alone take turns like two copies of one.
+A flag that several components have is given once and holds for each of them. A component has no
+address of its own here. The name of its lease is always the default: so `run` and a component that
+runs alone elect one leader, like two replicas.
 """
 
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -22,9 +22,9 @@ from trimtab.core.model.hpa import HpaConflict
 _USUAL_WRITES: Final = updater_flags.CareFlags().update_worker_count
 
 _Given: TypeAlias = Annotated[str, Parameter(parse=False)]
-"""What is not to be said here."""
+"""A flag of a component that `run` does not take."""
 _Shared: TypeAlias = Annotated[bool, Parameter(parse=False)]
-"""What is said once for several components, by the flag of another one."""
+"""A flag whose value comes from the same flag of another component."""
 _SharedWhole: TypeAlias = Annotated[int, Parameter(parse=False)]
 _SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
 
@@ -32,7 +32,7 @@ _SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
 @flag_group("Run", order=0)
 @dataclass(frozen=True, slots=True)
 class TogetherFlags:
-    """Which components run, beside which cluster, and where they show themselves."""
+    """Flags of `run` itself: its components, its cluster, and its address."""
 
     address: Text = ""
     """Where /metrics, /health-check, /readyz, /plan, /roles and /explain/* are served, for all
@@ -119,7 +119,7 @@ class RolesFlags(roles_flags.RolesFlags):
 @flag_group("Leader election", order=6)
 @dataclass(frozen=True, slots=True)
 class _Election(ElectionFlags):
-    # Whoever tries it beside a kubeconfig does not know who else does, or what is installed.
+    # With a kubeconfig, others may run components on the same cluster without our knowledge.
     leader_elect: Switch = True
     """Act only while holding a lease, so that several copies can run, or one beside an
     installation."""
@@ -128,7 +128,7 @@ class _Election(ElectionFlags):
 @flag_group("Command line", order=8)
 @dataclass(frozen=True, slots=True)
 class _Line(LineFlags):
-    # People type this line: it is always strict.
+    # People type this command line, so unknown flags are always refused.
     strict_flags: _Shared = True
 
 
@@ -147,7 +147,7 @@ FlagsT = TypeVar("FlagsT")
 @flag_groups
 @dataclass(frozen=True, slots=True)
 class RunFlags:
-    """All flags of `trimtab run` but those that every command of a component has."""
+    """All flags of `trimtab run` besides the common ones."""
 
     recommender: RecommenderFlags = RecommenderFlags()
     updater: UpdaterFlags = UpdaterFlags()
@@ -157,7 +157,7 @@ class RunFlags:
 
 
 def share(flags: RunFlags) -> RunFlags:
-    """The same, where what was said once holds for every component that has the flag."""
+    """Return the flags with each changed value copied to all components that have the flag."""
     said: dict[str, object] = {}
     for each in (flags.recommender, flags.updater, flags.admission, flags.roles):
         said |= start.list_changed(each)
@@ -171,7 +171,7 @@ def share(flags: RunFlags) -> RunFlags:
 
 
 def _tell(record: FlagsT, said: dict[str, object]) -> FlagsT:
-    """The record, and records in it, with what was said."""
+    """Return the record, and records in it, with the given values."""
     assert is_dataclass(record)
     assert not isinstance(record, type)
     told = {

@@ -1,4 +1,4 @@
-"""The start of a component: what its command line means, and what is told of it."""
+"""The start of a component: checks of its command line, and the log of its flags."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -36,12 +36,12 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 def flag_name(field: str) -> str:
-    """The flag of a field."""
+    """Return the flag of a field."""
     return f"--{field.replace('_', '-')}"
 
 
 def list_flags(*records: object) -> dict[str, object]:
-    """All flags in records of flags, in records in them too, by field, with their values."""
+    """Return the values of all flags by field, also of records within records."""
     found: dict[str, object] = {}
     for record in records:
         assert is_dataclass(record)
@@ -52,13 +52,13 @@ def list_flags(*records: object) -> dict[str, object]:
 
 
 def list_changed(*records: object) -> dict[str, object]:
-    """The flags that are not as by default, by field."""
+    """Return the flags that differ from their defaults, by field."""
     usual = list_flags(*(type(record)() for record in records))
     return {name: value for name, value in list_flags(*records).items() if value != usual[name]}
 
 
 def parse_gates(text: str) -> tuple[feature_gates.FeatureGates, list[str]]:
-    """The gates that the flag describes, and warnings; a UsageError if it cannot be read."""
+    """Return the gates that the flag describes, and warnings; a UsageError if it is invalid."""
     try:
         return feature_gates.parse(text)
     except feature_gates.GateError as error:
@@ -66,10 +66,10 @@ def parse_gates(text: str) -> tuple[feature_gates.FeatureGates, list[str]]:
 
 
 def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool) -> list[str]:
-    """Warnings of unknown flags (F46), of what the parser has left over from a command line.
+    """Return warnings about unknown flags (F46) among the words that the parser did not use.
 
-    A UsageError where flags are to be known, and for what is no flag at all: a stray word, or a
-    long name with one dash, which the original refuses as well.
+    Raise a UsageError if flags are strict. Raise it always for a word that is no flag, or a long
+    name with one dash: the original refuses both as well.
     """
     names = [flag_name(field) for field in known]
     warnings: list[str] = []
@@ -92,10 +92,10 @@ def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool
 def list_stray(
     environment: Mapping[str, str], known: Iterable[str], *, is_strict: bool
 ) -> list[str]:
-    """Warnings of variables that look like those of flags and belong to none.
+    """Return warnings about variables with our prefix that belong to no flag.
 
-    A UsageError where flags are to be known. Those that Kubernetes sets for Services are no flags:
-    a warning if one has taken the name of a flag's.
+    Raise a UsageError for them if flags are strict. Variables that Kubernetes sets for Services are
+    ignored, with a warning if one has the name of a flag's variable.
     """
     names = [f"{PREFIX}{field.upper()}" for field in known]
     warnings: list[str] = []
@@ -118,7 +118,7 @@ def list_stray(
 
 
 def make_settings(make: Callable[[], SettingsT], changed: Mapping[str, object]) -> SettingsT:
-    """What is made; a UsageError that names the flag if a setting makes no sense."""
+    """Return the result of `make`; turn a SettingsError into a UsageError that names the flag."""
     try:
         return make()
     except SettingsError as error:
@@ -131,7 +131,7 @@ def make_settings(make: Callable[[], SettingsT], changed: Mapping[str, object]) 
 def tell_of_start(
     component: str, common: CommonFlags, own: object, warnings: Iterable[str]
 ) -> None:
-    """Log what starts, how it differs from the usual, and what of that has no effect."""
+    """Log the start of a component, its changed flags, and those without effect."""
     changed = list_changed(common, own)
     shown = {name: _show(name, value) for name, value in changed.items()}
     _logger.info("starting", component=component, version=__version__, flags=shown)
@@ -148,7 +148,7 @@ def tell_of_start(
 
 
 def _list_records(*records: object) -> Iterator[object]:
-    """Records, and all records in them."""
+    """Yield records, and all records in them."""
     for record in records:
         assert is_dataclass(record)
         yield record

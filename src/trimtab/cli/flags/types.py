@@ -1,6 +1,6 @@
-"""Kinds of flag values: how each is read from text, as the original reads it, and shown in help.
+"""Types of flag values: each is parsed from text as the original does, and formatted for help.
 
-Fields of records of flags have these types. Parsing, help, environment variables, completion and
+The fields of flag records have these types. Parsing, help, environment variables, completion and
 `docs/flags.md` all come from the fields: there is no other declaration.
 """
 
@@ -22,7 +22,7 @@ _MOST_DIGITS: Final = 20
 _LARGEST: Final = 2**63 - 1
 """As in Go: no number that the original takes is larger."""
 _SMALLEST: Final = 1e-9
-"""A rate below it would have to wait for longer than any calendar has room for."""
+"""Smallest rate; the wait for a smaller one would exceed the range of dates."""
 _LONG_TERM: Final = re.compile(r"(\d+)(ms|[smhdwy])")
 _LONG_UNITS: Final = {
     "ms": timedelta(milliseconds=1),
@@ -36,7 +36,7 @@ _LONG_UNITS: Final = {
 
 
 def parse_long_span(text: str) -> timedelta:
-    """The span that a Prometheus duration such as `8d` or `1w2d` names."""
+    """Parse a Prometheus duration such as `8d` or `1w2d`."""
     terms = _LONG_TERM.findall(text)
     if not terms or "".join(number + unit for number, unit in terms) != text:
         raise ValueError(f"{text!r} is not a duration such as 8d or 1h30m")
@@ -47,22 +47,22 @@ def parse_long_span(text: str) -> timedelta:
 
 
 def format_long_span(span: timedelta) -> str:
-    """The span in Prometheus' spelling, in days where these are whole."""
+    """Format a span as a Prometheus duration, in days if it is a whole number of them."""
     return f"{span.days}d" if span == timedelta(days=span.days) else format_span(span)
 
 
 def format_span(span: timedelta) -> str:
-    """The span in Go's spelling, without the zeros that nobody types: `1h`, not `1h0m0s`."""
+    """Format a span as Go does, without trailing zeros: `1h`, not `1h0m0s`."""
     return re.sub(r"(?<=\D)0[ms](?=$|0s$)", "", times.format_duration(span)) or "0s"
 
 
 def split_names(text: str) -> frozenset[str]:
-    """The names in a comma-separated list."""
+    """Return the names in a comma-separated list."""
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 def parse_whole(text: str) -> int:
-    """The whole number that a text names; a ValueError beyond what the original can hold."""
+    """Parse a whole number; a ValueError if it is outside the range of the original."""
     if not _WHOLE.fullmatch(text):
         raise ValueError(f"{errors.quote(text)} is not a whole number")
     # Cut, so that no number of digits can make this slow.
@@ -71,7 +71,7 @@ def parse_whole(text: str) -> int:
 
 
 def parse_number(text: str) -> float:
-    """The number that a text names; a ValueError for what is none, endless, or nearly nothing."""
+    """Parse a number; a ValueError if it is NaN, too large, or too close to 0."""
     try:
         number = float(text)
     except ValueError as error:
@@ -102,7 +102,7 @@ def _read_amount(resource: Resource, text: str) -> int:
         amount = quantities.parse_amount(resource, text)
     except quantities.QuantityError as error:
         raise ValueError(f"{errors.quote(text)} is not a quantity such as 500m or 2Gi") from error
-    # A quantity is cut to the largest: as a limit it would limit nothing.
+    # Parsing caps a quantity at the largest, which as a limit would limit nothing.
     if amount >= _LARGEST:
         raise ValueError(f"{errors.quote(text)} is larger than a quantity may be")
     return amount
@@ -132,11 +132,11 @@ Number: TypeAlias = Annotated[
 Count: TypeAlias = Annotated[int | None, Parameter(converter=_converter(parse_whole))]
 """A whole number that may be left out."""
 Numbers: TypeAlias = Annotated[tuple[float, ...], Parameter(negative="", converter=_parse_numbers)]
-"""Numbers, each by a flag of its own."""
+"""Numbers; the flag is repeated for each."""
 Switch: TypeAlias = Annotated[
     bool, Parameter(negative="", show_default=lambda is_on: "true" if is_on else "")
 ]
-"""On with its name alone, as in Go; `--name=false` is off."""
+"""A switch: its name alone means on, as in Go; `--name=false` means off."""
 Span: TypeAlias = Annotated[
     timedelta,
     Parameter(
@@ -162,13 +162,13 @@ Memory: TypeAlias = Annotated[
 ]
 """A quantity of memory."""
 Unused: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
-"""The words of a command line that no flag takes."""
+"""Words of a command line that belong to no flag."""
 
 
 _RecordT = TypeVar("_RecordT")
 
 FLAT: Final = "*"
-"""The parser's name for a record whose flags have the names of its fields and nothing before."""
+"""Name for a record whose flags have the names of its fields, without a prefix."""
 
 
 def flag_group(title: str, *, order: int) -> Callable[[type[_RecordT]], type[_RecordT]]:

@@ -1,4 +1,4 @@
-"""The updater's own flags: the original's, with its names and but for the pace its defaults (D14).
+"""The updater's own flags: names and, except for the pace (D14), defaults of the original.
 
 Flags that the original does not have stand in groups of their own.
 """
@@ -29,13 +29,13 @@ from trimtab.core.updates.candidates import PlanSettings
 from trimtab.updater.settings import UpdaterSettings
 
 _OWN_NAMESPACE: Final = "NAMESPACE"
-"""The environment variable by which manifests tell a component where it runs."""
+"""Environment variable in which manifests name the namespace of the pod."""
 
 
 @flag_group("Updater", order=1)
 @dataclass(frozen=True, slots=True)
 class LoopFlags:
-    """What the updater does, and how often."""
+    """Flags for the updater's loop."""
 
     address: Named = ":8943"
     """Where /metrics, /health-check, /readyz and /plan are served."""
@@ -56,7 +56,7 @@ class LoopFlags:
 @flag_group("What is worth a change", order=2)
 @dataclass(frozen=True, slots=True)
 class ThresholdFlags:
-    """How large, how old or how urgent a change must be."""
+    """Flags for the size, age and urgency that a change needs."""
 
     pod_update_threshold: Number = 0.1
     """Inside its bounds a pod must be off by this share to be changed."""
@@ -69,7 +69,7 @@ class ThresholdFlags:
 @flag_group("How many pods at once", order=3)
 @dataclass(frozen=True, slots=True)
 class DisruptionFlags:
-    """How much may be disrupted at a time."""
+    """Flags for the number of pods that may be disrupted at once."""
 
     min_replicas: Whole = 2
     """No pod of a smaller workload is restarted, unless an autoscaler's minReplicas says else."""
@@ -86,7 +86,7 @@ class DisruptionFlags:
 @flag_group("Care", order=4)
 @dataclass(frozen=True, slots=True)
 class CareFlags:
-    """What keeps mistakes small; none of these is the original's."""
+    """Flags for guards against mistakes; the original has none of these."""
 
     pause: Switch = False
     """Plan and show everything, and do nothing."""
@@ -130,7 +130,7 @@ class CareFlags:
 @flag_group("Accepted, without effect", order=9)
 @dataclass(frozen=True, slots=True)
 class IdleUpdaterFlags(IdleFlags):
-    """Flags of the original's updater for which there is nothing to do here."""
+    """Flags of the original's updater that have no effect here."""
 
     concurrent_cpu_startup_boost_syncs: Whole = 1
     """The ends of boosts share the requests of --update-worker-count."""
@@ -139,7 +139,7 @@ class IdleUpdaterFlags(IdleFlags):
 @flag_groups
 @dataclass(frozen=True, slots=True)
 class UpdaterFlags:
-    """All flags of the updater that are its own."""
+    """All flags of the updater besides the common ones."""
 
     loop: LoopFlags = LoopFlags()
     thresholds: ThresholdFlags = ThresholdFlags()
@@ -154,7 +154,7 @@ def to_settings(
     environment: Mapping[str, str],
     gates: FeatureGates,
 ) -> UpdaterSettings:
-    """The settings that the flags describe; a SettingsError where they make no sense."""
+    """Return the settings that the flags describe; a SettingsError if they are invalid."""
     usual, loop = UpdaterSettings(), flags.loop
     place = loop.admission_controller_status_lease_namespace or environment.get(_OWN_NAMESPACE)
     return replace(

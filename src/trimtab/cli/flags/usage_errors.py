@@ -1,6 +1,6 @@
-"""One sentence for each way in which a command line cannot be read, in words for people.
+"""Error messages for invalid command lines, one sentence each.
 
-cyclopts words its errors for programmers: it shows lists, types and texts of Python.
+The messages of cyclopts show Python lists, types and literals, which are for programmers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from cyclopts import exceptions
 from trimtab.cli import errors
 
 _LIKE: Final = 0.75
-"""Names that have less in common are no slips of the finger."""
+"""Minimum similarity of a name that is suggested for a misspelt one."""
 _NO: Final = "--no-"
 _VALUES_OF_SWITCHES: Final = ("true", "false")
 _ALIKE: Final = {bool: "neither true nor false", int: "not a whole number", float: "not a number"}
@@ -41,11 +41,11 @@ def explain_misuse(error: cyclopts.CycloptsError) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """A question for the name that was meant, if one is near."""
+    """Return a question that suggests the closest name; empty if none is close."""
     names = list(known)
     switch = f"--{name.removeprefix(_NO)}"
     if name.startswith(_NO) and switch in names:
-        # Without the value it would be the opposite of what was meant.
+        # The switch without its value would mean the opposite.
         return f"; did you mean {switch}=false?"
     close = get_close_matches(name, names, n=1, cutoff=_LIKE)
     return f"; did you mean {close[0]}?" if close else ""

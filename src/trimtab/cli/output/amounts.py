@@ -1,4 +1,4 @@
-"""Amounts as people read them: rounded, with the unit that they think in."""
+"""Amounts for people: rounded, with the usual unit."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
 
 
 def show_amount(resource: Resource, amount: int | None) -> str:
-    """An amount of one container; a dash if there is none."""
+    """Format an amount of one container; a dash if there is none."""
     if amount is None:
         return "-"
     if resource is Resource.CPU:
@@ -22,18 +22,18 @@ def show_amount(resource: Resource, amount: int | None) -> str:
 
 
 def in_large_units(resource: Resource, amount: int) -> float:
-    """Cores or GiB."""
+    """Convert an amount to cores or GiB."""
     return amount / (CORE if resource is Resource.CPU else _GIB)
 
 
 def show_large(resource: Resource, amount: int) -> str:
-    """An amount of many containers, with its unit."""
+    """Format an amount of many containers, with its unit."""
     unit = "cores" if resource is Resource.CPU else "GiB"
     return f"{in_large_units(resource, amount):.2f} {unit}"
 
 
 def write_quantities(amounts: Resources) -> dict[str, str]:
-    """The amounts as Kubernetes writes them."""
+    """Format amounts as Kubernetes quantities."""
     return {
         resource.value: quantities.format_amount(resource, amounts[resource])
         for resource in BOTH

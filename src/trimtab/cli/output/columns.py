@@ -1,6 +1,6 @@
 """Columns of text as kubectl writes them, which never wrap: names are cut before numbers are.
 
-What others have named and written is shown so that no terminal obeys it.
+Text from the cluster is escaped, so that it cannot control the terminal.
 """
 
 import os
@@ -12,19 +12,19 @@ from typing import Final
 _GAP: Final = "  "
 _CUT: Final = "…"
 _SHORTEST: Final = 6
-"""Nothing is cut further: what is left of it would say nothing."""
+"""Shortest width of a cut name; less would be unreadable."""
 NARROW: Final = 80
 
 
 def screen_width() -> int | None:
-    """How much fits on a line of the screen; None where the output goes elsewhere."""
+    """Return the columns of the screen; None if the output goes elsewhere."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return None
     return max(get_terminal_size((NARROW, 24)).columns, NARROW)
 
 
 def disarm(text: str) -> str:
-    """The text as it is to be seen: what cannot be seen, or a terminal would obey, by its code."""
+    """Escape the characters of a text that are invisible or could control a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -36,10 +36,10 @@ def disarm(text: str) -> str:
 def lay_out(
     rows: Sequence[Sequence[str]], *, names: Collection[int] = (), width: int | None = None
 ) -> list[str]:
-    """A line for each row, disarmed, not longer than the width if cutting the names can help it.
+    """Format a line for each row, escaped, and cut to the width where cells may be cut.
 
-    The first row holds the titles, and those of names are cut before the names are. Those of
-    numbers are cut in the end; numbers never are.
+    The first row holds the titles. Titles of names are cut first, then names, then the titles of
+    numbers. Numbers are never cut.
     """
     rows = [[disarm(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -57,7 +57,7 @@ def lay_out(
 
 
 def _shrink(widths: list[int], least: Mapping[int, int], width: int) -> None:
-    """Make columns narrower until all of them fit, the widest first, none below its least."""
+    """Shrink columns until all of them fit, the widest first, none below its minimum."""
     for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width):
         able = [place for place, most in least.items() if widths[place] > most]
         if not able:

@@ -1,6 +1,6 @@
-"""CSV for spreadsheets and programs, in which nothing that others have named is obeyed by anybody.
+"""CSV for spreadsheets and programs, in which text from the cluster is harmless.
 
-A name from a cluster may hold what a terminal takes for a command, or begin like a formula.
+A name from a cluster may hold control sequences of a terminal, or begin like a formula.
 """
 
 import csv
@@ -11,13 +11,13 @@ from typing import Final
 from trimtab.cli.output.columns import disarm
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What spreadsheets take for the beginning of a formula; the wide ones in some languages."""
+"""First characters of formulas in spreadsheets; the wide ones in some languages."""
 _TEXT_MARK: Final = "'"
-"""What tells a spreadsheet that text follows."""
+"""Prefix that makes a spreadsheet read the cell as text."""
 
 
 def format_csv(rows: Iterable[Sequence[object]]) -> str:
-    """A line for each row; numbers are written as they are, text so that it stays text."""
+    """Format a line for each row: numbers unchanged, text so that it stays text."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([_cell(value) for value in row] for row in rows)

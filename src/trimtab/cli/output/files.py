@@ -1,4 +1,4 @@
-"""Where commands write their answers: to the terminal, or to the file that somebody named."""
+"""Files of commands: manifests to read, and the file or standard output for the answer."""
 
 import errno
 import json
@@ -39,7 +39,7 @@ InputFile: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: what looks like a time stays text."""
+    """YAML loader that keeps timestamps as text, as Kubernetes does."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -62,7 +62,7 @@ def show_name(name: str) -> str:
 
 
 def read_autoscalers(name: str) -> list[dict[str, JSON]]:
-    """The autoscalers that a file holds; objects of other kinds are skipped."""
+    """Read the autoscalers in a file; objects of other kinds are skipped."""
     return list_autoscalers(read_documents(name))
 
 
@@ -74,7 +74,7 @@ def list_autoscalers(documents: Iterable[JSON]) -> list[dict[str, JSON]]:
 
 
 def read_documents(name: str) -> list[JSON]:
-    """All documents of a file of YAML or JSON, of `-` those of the standard input."""
+    """Read all documents of a YAML or JSON file; `-` is the standard input."""
     try:
         text = _read_text(name)
         name = show_name(name)
@@ -108,6 +108,6 @@ def _read_text(name: str) -> str:
 
 
 def _plain(document: object) -> JSON:
-    # There and back: what JSON cannot hold (sets, not-a-number) is an error, keys become text.
+    # The round trip raises an error for what JSON cannot hold (sets, NaN); keys become text.
     plain: JSON = json.loads(json.dumps(document, allow_nan=False))
     return plain

@@ -1,4 +1,4 @@
-"""Standard output that cannot take what a command writes: it is full, or closed."""
+"""Handling of a standard output that is full or closed."""
 
 import errno
 import io
@@ -28,7 +28,7 @@ class _Nowhere(io.TextIOBase):
 
 
 def replace_closed() -> None:
-    """Give the process streams where it was started without (`>&-`): Python has None there."""
+    """Replace missing standard streams (`>&-`), which are None in Python."""
     if sys.stdout is None:
         sys.stdout = _Closed()
     if sys.stderr is None:
@@ -36,18 +36,18 @@ def replace_closed() -> None:
 
 
 def is_unwritable(error: OSError) -> bool:
-    """Return True if the error is one of writing: there is no room, or no place."""
+    """Return True if output cannot be written: the disk is full, or the stream is closed."""
     return error.errno in _UNWRITABLE
 
 
 def discard() -> None:
-    """Let nothing that is still buffered be written at exit, which would fail once more."""
+    """Discard buffered output, since writing it at exit would fail once more."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complain(text: str) -> None:
-    """Write one line for the caller to standard error, if that takes any."""
+    """Write one line to standard error; ignore errors of writing."""
     with suppress(OSError):
         sys.stderr.write(f"trimtab: {text}\n")
         sys.stderr.flush()

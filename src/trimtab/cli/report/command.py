@@ -1,4 +1,4 @@
-"""`trimtab report`: what all workloads of a cluster request, and what they should."""
+"""`trimtab report`: the requests of all workloads of a cluster, and recommended ones."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ def report(
     past: PastFlags = _PAST,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """Every workload with what it requests and what is recommended: 0, or 1 without any usage."""
+    """Print requests and recommendations of all workloads: 0, or 1 if no usage is known."""
     order = _order(look, past, view)
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
@@ -72,7 +72,7 @@ def report(
 
 
 def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> ReportOptions:
-    """What is asked for; a UsageError where that makes no sense."""
+    """Return the options of the report; a UsageError if the flags are invalid."""
     if look.watch_for < timedelta(0):
         raise UsageError(
             f"--watch-for: {types.format_span(look.watch_for)} is less than no time; try 2m"
@@ -106,13 +106,13 @@ def _parse_selector(text: str) -> Selector:
 
 
 def _choose(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> list[WorkloadSizing]:
-    """Those that are bad enough, in the order that was asked for."""
+    """Return the workloads of the minimum severity, in the order of --sort."""
     chosen = [
         each
         for each in workloads
         if severity.rank(each.severity) >= severity.rank(tell.min_severity)
     ]
-    # What comes first by namespace, kind and name stays first among its equals.
+    # The sort is stable: equal workloads stay ordered by namespace, kind and name.
     return sorted(chosen, key=_key(tell.sort))
 
 

@@ -15,7 +15,7 @@ from trimtab.core.report.severity import SizeSeverity
 
 
 class Format(StrEnum):
-    """How a report is written."""
+    """Output formats of `report`."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -27,7 +27,7 @@ class Format(StrEnum):
 
 
 class Sort(StrEnum):
-    """What comes first."""
+    """Orders of the workloads."""
 
     SEVERITY = "severity"
     NAME = "name"
@@ -36,7 +36,7 @@ class Sort(StrEnum):
 
 
 class PatchKind(StrEnum):
-    """What is written for each workload."""
+    """Kinds of files to write for each workload."""
 
     KUSTOMIZE = "kustomize"
     VPA = "vpa"
@@ -45,7 +45,7 @@ class PatchKind(StrEnum):
 @types.flag_group("What is looked at", order=1)
 @dataclass(frozen=True, slots=True)
 class LookFlags:
-    """Which pods count, and how long they are looked at."""
+    """Flags for the pods to read, and the time to watch them."""
 
     selector: Annotated[Text, Parameter(name=["--selector", "-l"])] = ""
     """Only pods with these labels, such as app=web,tier!=back."""
@@ -58,7 +58,7 @@ class LookFlags:
 @types.flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
 class TellFlags:
-    """How the report is written."""
+    """Flags for the output."""
 
     output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE
     """How it is written; html is one file, readable offline."""
@@ -79,7 +79,7 @@ class TellFlags:
 @types.flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags(HistoryFlags):
-    """Where the past is to be had, if anywhere."""
+    """Flags for Prometheus, which is read only if its address is given."""
 
     prometheus_address: Text = ""
     """Where Prometheus is; without it usage is watched for a while."""

@@ -1,4 +1,4 @@
-"""A report as a page: one file that anybody can open, also offline."""
+"""A report as an HTML page: one file that a browser can open offline."""
 
 from collections.abc import Iterator
 from html import escape
@@ -38,7 +38,7 @@ tr.next td { border-top: 2px solid var(--faint); }
 
 
 def to_html(report: ClusterReport) -> str:
-    """The whole page."""
+    """Return the whole page."""
     about = f"{len(report.workloads)} workloads, from {report.source}. {_STAR}"
     body = "\n".join(
         [
@@ -53,7 +53,7 @@ def to_html(report: ClusterReport) -> str:
 
 
 def _tiles(report: ClusterReport) -> Iterator[str]:
-    """The figures that somebody sees who sees no more."""
+    """Yield the key figures: savings and the score."""
     totals = report.totals
     for resource in BOTH if recommends(report) else ():
         saved = totals.requested[resource] - totals.wanted[resource]
@@ -77,7 +77,7 @@ def _table(report: ClusterReport) -> str:
 
 def _row(row: list[str]) -> str:
     cells = "".join(_cell("td", title, text) for title, text in zip(HEADER, row, strict=True))
-    # Where a workload is named, another one begins.
+    # Only the first row of a workload names it.
     return f'<tr class="next">{cells}</tr>' if row[1] else f"<tr>{cells}</tr>"
 
 

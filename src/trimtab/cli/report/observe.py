@@ -1,7 +1,7 @@
-"""What a report sees of a cluster: pods by workload, autoscalers, checkpoints, limits, nodes.
+"""Collect the facts of a report: pods by workload, autoscalers, checkpoints, limits, nodes.
 
-Only reading is needed, and hardly anything is demanded: autoscalers, checkpoints and nodes are left
-out where they cannot be seen, and that is said.
+The caller needs only permissions to read, and few of them. Where autoscalers, checkpoints or nodes
+cannot be read, the report does without them, and a note says so.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _MOST_LEVELS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What of the cluster is shown, and for people what is not."""
+    """The part of a cluster that the caller may read, with notes on the rest."""
 
     scope: Scope
     nodes: tuple[Node, ...] = ()
@@ -62,7 +62,7 @@ class Visible:
 
 
 async def find_visible(client: Client, namespace: str) -> Visible:
-    """What somebody sees who asks; of a namespace, or of all if it is empty."""
+    """Find what the caller may read in a namespace, or in all if it is empty."""
     notes = []
     autoscalers = await _is_shown(client, paths.autoscalers(namespace))
     checkpoints = autoscalers and await _is_shown(client, paths.checkpoints(namespace))
@@ -82,7 +82,7 @@ async def find_visible(client: Client, namespace: str) -> Visible:
 
 
 async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector) -> DryRunInputs:
-    """All pods that the selector matches, by workload and autoscaler."""
+    """Return the pods that the selector matches, by workload and autoscaler."""
     autoscalers = await resolve_targets(
         cluster.owners, cluster.autoscalers, concurrency=_ASKED_AT_ONCE
     )
@@ -96,7 +96,7 @@ async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector
 def surround(
     cluster: LiveCluster, groups: Iterable[Group], nodes: tuple[Node, ...], least_samples: int
 ) -> SizeBounds:
-    """What bounds the pods of some groups."""
+    """Return the limit ranges, nodes and minimum samples that bound the sizes of groups."""
     namespaces = {group.workload.namespace for group in groups}
     ranges = {name: tuple(cluster.limit_ranges(name)) for name in namespaces}
     by_name = {node.name: node for node in nodes}
@@ -116,7 +116,7 @@ async def _is_shown(client: Client, path: str) -> bool:
 async def _list(
     client: Client, path: str, decode: Callable[[bytes], _RecordT]
 ) -> tuple[_RecordT, ...] | None:
-    """All objects under a path; None if they may not be seen."""
+    """List all objects under a path; None if they cannot be read."""
     try:
         return lists.decode_list(await client.fetch(path), decode).items
     except (NotFoundError, ForbiddenError, DecodeError):
@@ -124,7 +124,7 @@ async def _list(
 
 
 async def _find_owners(owners: Owners, pods: Iterable[Pod]) -> list[Owned]:
-    """Each pod with its workload, which is asked for once for all pods of an owner."""
+    """Return each pod with its workload, which is looked up once per owner."""
     known: dict[OwnerKey, Owned] = {}
     found = []
     for pod in pods:
@@ -139,7 +139,7 @@ async def _find_owners(owners: Owners, pods: Iterable[Pod]) -> list[Owned]:
 
 
 async def _find_workload(owners: Owners, pod: Pod) -> Owned:
-    """The topmost workload with its API version, which only who is owned by it tells."""
+    """Find the topmost workload, with its API version from the owner reference to it."""
     topmost = await owners.topmost(pod)
     owner: OwnerReference | None = pod.owner
     for _ in range(_MOST_LEVELS):
@@ -154,10 +154,10 @@ async def _find_workload(owners: Owners, pod: Pod) -> Owned:
 
 
 _BETWEEN_READINGS: Final = timedelta(seconds=15)
-"""As often as a metrics server usually reads."""
+"""Usual interval of a metrics server."""
 _BETWEEN_LOOKS: Final = timedelta(milliseconds=200)
 _ESTIMATES: Final = RecommendationSettings(
-    # What is read, and written into patches, by people.
+    # People read these amounts and copy them into patches, so they are whole MiB.
     memory=replace(RecommendationSettings().memory, rounding=MIB)
 )
 _PODS_CHOSEN: Final = "pods that --selector matches"
@@ -166,19 +166,19 @@ _NO_METRICS: Final = "is there a metrics server? --prometheus-address does witho
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What the report is to be about."""
+    """The checked options of a report."""
 
     view: ViewFlags
     selector: Selector
     watch_for: timedelta
     least_samples: int
     past: PastOrder | None
-    """Where history is; None if usage is to be watched."""
+    """The source of history; None to watch usage instead."""
     history: HistorySettings
 
     @property
     def source(self) -> str:
-        """From what is learned, for people."""
+        """Source of the usage, for people."""
         if self.past is None:
             return f"{types.format_span(self.watch_for)} of the metrics API"
         return f"{types.format_long_span(self.history.length)} of Prometheus"
@@ -186,22 +186,22 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """What was found."""
+    """The sizes of all workloads, with their totals."""
 
     workloads: Sequence[WorkloadSizing]
     totals: ReportTotals
     source: str
-    """From what it was learned, for people."""
+    """Source of the usage, for people."""
     notes: tuple[str, ...] = ()
-    """What is missing, for people."""
+    """Notes on what is missing, for people."""
     hidden: int = 0
-    """How many workloads are in the totals and not shown."""
+    """Number of workloads in the totals that are not shown."""
 
 
 async def make_report(
     order: ReportOptions, connection: Connection, clock: RealClock
 ) -> ClusterReport:
-    """What is requested beside what is recommended; a FailedError if there is nothing to see."""
+    """Compare requests with recommendations; a FailedError if pods or usage cannot be read."""
     namespace = read_cluster.namespace_of(order.view, connection)
     async with read_cluster.joined(connection, clock) as client:
         visible = await find_visible(client, namespace)
@@ -222,7 +222,7 @@ async def make_report(
 
 
 def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
-    """What is left out although it is there."""
+    """Yield notes on objects that exist and could not be decoded."""
     for kind, store in (("autoscaler", cluster.autoscalers), ("pod", cluster.pods)):
         for one in store.unreadable:
             yield f"as if it were not there: {empty_results.tell_unreadable(kind, one)}"
@@ -247,7 +247,7 @@ async def _learn(
 async def _watch(
     bystander: Bystander, metrics: UsageSource, span: timedelta, clock: RealClock
 ) -> None:
-    """Read usage again and again until the time is over."""
+    """Read usage repeatedly until the time is over."""
     begin = clock.now()
     with _progress() as tell:
         while True:
@@ -278,7 +278,7 @@ async def _read_history(bystander: Bystander, clock: RealClock) -> HistoryProgre
 
 
 def _judge_history(progress: HistoryProgress) -> tuple[str, ...]:
-    """What could not be read, for people; a FailedError if that is all of it."""
+    """Return notes on history that could not be read; a FailedError if that is all of it."""
     problems = progress.problems
     if problems and not progress.done:
         raise FailedError(f"no history: {next(iter(problems.values()))}")
@@ -287,7 +287,7 @@ def _judge_history(progress: HistoryProgress) -> tuple[str, ...]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Where one line after the other replaces the last; nothing is left in the end."""
+    """Yield a function that replaces a line of progress; remove the line at the end."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,11 +1,11 @@
-"""What a report recommends, as files: kustomize patches, or autoscalers, one for each workload.
+"""Recommendations of a report as files: kustomize patches, or autoscalers, one per workload.
 
 Each namespace has a folder. Patches come with a kustomize Component that lists them, so that an
-overlay takes them all with one line; a patch names its target loosely, and hurts nobody whose
-overlay does not have that workload.
+overlay takes them all with one line. A patch names its target by kind and name, so an overlay
+without that workload ignores it.
 
-Folders may hold files of others. What a report has written says so in its first line, and only that
-is written anew. Names come from owner references, which may say anything.
+Folders may hold other files. The first line of a file that a report wrote says so, and a report
+overwrites only such files. Names come from owner references, which may contain anything.
 """
 
 import re
@@ -34,36 +34,36 @@ _TEMPLATES: Final = {
     "ReplicationController": ("v1", ("spec", "template", "spec")),
     "StatefulSet": ("apps/v1", ("spec", "template", "spec")),
 }
-"""Where the containers of the kinds stand that kustomize can patch by name and that may change."""
+"""API version and path of the containers, by the kinds that kustomize can patch by name."""
 _JOB: Final = {"Job": "batch/v1"}
 _SUFFIX: Final = ".yaml"
 _LIST: Final = f"kustomization{_SUFFIX}"
 _MODE: Final = "Off"
-"""Whoever applies it decides when more than recommending is to be done."""
+"""Update mode of new autoscalers: their owner decides when pods may change."""
 _SIGNATURE: Final = "# Written by trimtab report, and written anew by the next one.\n"
 _FILE_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
-"""What names of objects look like, and no way out of a folder does."""
+"""Names of objects; no path that leaves a folder matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchFile:
-    """A file to be written."""
+    """A file to write."""
 
     path: str
-    """Relative to the folder that was asked for."""
+    """Relative to the folder of --out."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """All files, and for people the workloads that have none."""
+    """All files, and the workloads without one, for people."""
 
     files: tuple[PatchFile, ...]
     left_out: tuple[str, ...]
 
 
 def write_patches(patches: Patches, folder: Path) -> None:
-    """Write all files; an OSError if that cannot be done, a FailedError if others are there."""
+    """Write all files; a FailedError, before any is written, if one would replace another's."""
     strange = [file.path for file in patches.files if not _is_ours(folder / file.path)]
     if strange:
         raise FailedError(
@@ -77,7 +77,7 @@ def write_patches(patches: Patches, folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether there is no such file, or a report wrote it."""
+    """Return True if there is no such file, or a report wrote it."""
     if not path.exists():
         return True
     with path.open("rb") as found:
@@ -87,9 +87,9 @@ def _is_ours(path: Path) -> bool:
 def draft_patches(
     workloads: Sequence[WorkloadSizing], kind: PatchKind, least_history: timedelta = timedelta(0)
 ) -> Patches:
-    """The files for all workloads for which something is recommended, from enough history.
+    """Draft the files for all workloads that have recommendations from enough history.
 
-    An autoscaler in mode Off has no amounts, so it needs none.
+    An autoscaler in mode Off has no amounts, so it needs no history.
     """
     counts = Counter(each.workload for each in workloads)
     judged = [
@@ -118,7 +118,7 @@ def draft_patches(
 
 
 def _why_not(workload: WorkloadSizing, kind: PatchKind, parts: int) -> str:
-    """Why there is no file for a workload, of so many parts; empty if there is one."""
+    """Return why a workload of so many parts has no file; empty if it has one."""
     name = workload.workload
     if not any(_resources(workload)):
         return "nothing is recommended"
@@ -134,7 +134,7 @@ def _why_not(workload: WorkloadSizing, kind: PatchKind, parts: int) -> str:
 
 
 def _why_thin(workload: WorkloadSizing, kind: PatchKind, least: timedelta) -> str:
-    """Why too little is known for a patch; empty if enough is."""
+    """Return why the history is too short for a patch; empty if it is long enough."""
     thin = [one for one in workload.containers if one.is_thin(least)]
     if kind is not PatchKind.KUSTOMIZE or not thin:
         return ""
@@ -150,7 +150,7 @@ def _api_version(workload: WorkloadSizing) -> str:
 
 
 def _patch(workload: WorkloadSizing) -> dict[str, object]:
-    """A strategic merge patch, which a server-side apply takes as well."""
+    """Return a strategic merge patch, which works for a server-side apply as well."""
     name = workload.workload
     api_version, path = _TEMPLATES[name.kind]
     body: dict[str, object] = {
@@ -171,7 +171,7 @@ def _patch(workload: WorkloadSizing) -> dict[str, object]:
 def _resources(
     workload: WorkloadSizing,
 ) -> Iterator[tuple[ContainerSizing, dict[str, dict[str, str]]]]:
-    """By container what its resources should be, as far as they should be anything."""
+    """Yield the recommended resources of each container that has any."""
     for container in workload.containers:
         told = container.recommended
         if told is None:

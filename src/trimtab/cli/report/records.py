@@ -36,17 +36,17 @@ _COLUMNS: Final = (
 
 
 def format_json(report: ClusterReport) -> str:
-    """One object with everything that is known."""
+    """Format the whole report as one JSON object."""
     return json.dumps(_to_record(report), indent=2) + "\n"
 
 
 def format_yaml(report: ClusterReport) -> str:
-    """The same in YAML."""
+    """Format the whole report as YAML."""
     return yaml.safe_dump(_to_record(report), sort_keys=False)
 
 
 def csv_rows(report: ClusterReport) -> Iterator[list[object]]:
-    """The titles, then a row for each container and resource, in millicores and bytes."""
+    """Yield the titles, then a row per container and resource, in millicores and bytes."""
     yield [*_COLUMNS]
     for workload in report.workloads:
         for container in workload.containers:

@@ -1,4 +1,4 @@
-"""The words of a report: each container as a row of text, and what it comes to, in sentences."""
+"""Text of a report: a row for each container, and a summary in sentences."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -33,7 +33,7 @@ HEADER: Final = (
     "NODE",
     "SEVERITY",
 )
-"""All columns, of which a narrow table has but a few."""
+"""All columns; a narrow table has only some of them."""
 _SHORT_KINDS: Final = {
     "CronJob": "cj",
     "DaemonSet": "ds",
@@ -43,10 +43,10 @@ _SHORT_KINDS: Final = {
     "ReplicationController": "rc",
     "StatefulSet": "sts",
 }
-"""As kubectl takes them."""
+"""Short names of kinds in kubectl."""
 _NAMES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
 _LEAST_SHOWN: Final = 0.005
-"""Smaller changes, in cores or GiB, are shown as none."""
+"""Smaller changes, in cores or GiB, are shown as 0."""
 _DOUBTS: Final = {
     MissingRecommendation.NO_SAMPLES: "no usage is known",
     MissingRecommendation.TOO_FEW_SAMPLES: "there are too few samples",
@@ -58,7 +58,7 @@ _IGNORANCE: Final = (MissingRecommendation.NO_SAMPLES, MissingRecommendation.TOO
 
 
 def list_rows(workloads: Sequence[WorkloadSizing], *, says_all: bool) -> Iterator[list[str]]:
-    """A row for each container and resource; what is as above is left out unless all is said."""
+    """Yield a row per container and resource; repeated cells are blank unless `says_all`."""
     blank = [""] * HEADER.index("")
     for workload in workloads:
         lead = [
@@ -92,7 +92,7 @@ def _cells(workload: WorkloadSizing, container: ContainerSizing, resource: Resou
 
 
 def _show_step(current: Resources | None, recommended: Resources | None, resource: Resource) -> str:
-    """What is beside what should be; alone where that is the same, or nobody's business."""
+    """Format `current -> recommended`; only the current amount if the other is equal or None."""
     before = show_amount(resource, _of(current, resource))
     after = show_amount(resource, _of(recommended, resource))
     return before if after in (before, "-") else f"{before} -> {after}"
@@ -107,14 +107,14 @@ def _show_history(container: ContainerSizing) -> str:
     if not learned.samples:
         return "published" if container.is_published else "-"
     days = learned.span.days
-    # Parts of seconds are of no interest.
+    # Fractions of a second are dropped.
     span = f"{days}d" if days else types.format_span(timedelta(seconds=learned.span.seconds))
     published = ", published" if container.is_published else ""
     return f"{span} ({100 * learned.confidence:.0f}%){published}"
 
 
 def summarize(report: ClusterReport) -> Iterator[str]:
-    """What it comes to, in sentences."""
+    """Yield the summary of a report, in sentences."""
     totals = report.totals
     if is_ignorant(report):
         yield "No usage is known, so nothing is recommended."
@@ -152,7 +152,7 @@ def _containers(report: ClusterReport) -> list[ContainerSizing]:
 
 
 def _show_change(container: ContainerSizing, resource: Resource) -> str:
-    """By how many cores or GiB all pods would request more."""
+    """Format the change of requests of all pods, in cores or GiB."""
     if container.recommended is None:
         return "?"
     change = in_large_units(resource, container.difference(resource))
@@ -160,7 +160,7 @@ def _show_change(container: ContainerSizing, resource: Resource) -> str:
 
 
 def _show_share(workload: WorkloadSizing, resource: Resource) -> str:
-    """Which part of its node a pod takes; a star marks the resource that binds it."""
+    """Format the share of its node that a pod takes; a star marks the binding resource."""
     if resource not in workload.shares:
         return "-"
     mark = "*" if resource is workload.binding else ""
@@ -168,7 +168,7 @@ def _show_share(workload: WorkloadSizing, resource: Resource) -> str:
 
 
 def name_workload(workload: WorkloadSizing) -> str:
-    """The workload as kubectl takes it."""
+    """Return the name of a workload in the form that kubectl takes."""
     kind = workload.workload.kind
     return f"{_SHORT_KINDS.get(kind, kind.lower())}/{workload.workload.name}"
 
@@ -213,7 +213,7 @@ def _tell_held(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
 _FORMAT_NAMES: Final = ("NAMESPACE", "WORKLOAD", "AUTOSCALER", "CONTAINER")
 _NARROW: Final = ("WORKLOAD", "CONTAINER", "HISTORY", "", "REQUEST", "CHANGE", "SEVERITY")
 _LONGEST: Final = 200
-"""Of a line where there is no screen."""
+"""Width of a line if there is no screen."""
 _COLOURS: Final = {
     SizeSeverity.UNKNOWN: "2",
     SizeSeverity.GOOD: "32",
@@ -231,7 +231,7 @@ def format_table(
     width: int | None,
     in_colour: bool,
 ) -> str:
-    """A table as kubectl writes them, and what it comes to."""
+    """Format a table as kubectl does, and the summary."""
     chosen = HEADER if is_wide else _NARROW
     if with_namespace and not is_wide:
         chosen = ("NAMESPACE", *chosen)
@@ -247,7 +247,7 @@ def format_table(
 
 
 def format_markdown(report: ClusterReport) -> str:
-    """A table of Markdown, and what it comes to."""
+    """Format a Markdown table, and the summary."""
     rows = list(list_rows(report.workloads, says_all=True))
     ruler = ["---"] * len(HEADER)
     lines = [columns.disarm(f"| {' | '.join(row)} |") for row in (HEADER, ruler, *rows)]

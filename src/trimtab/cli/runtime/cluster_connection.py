@@ -1,4 +1,4 @@
-"""Joining a cluster as the flags say: a client that was answered once, a seat in an election."""
+"""Connect to a cluster as the flags say, and read the settings of the leader election."""
 
 import socket
 import uuid
@@ -36,7 +36,7 @@ async def connected(
     context: str = "",
     tracer: Tracer = NO_TRACES,
 ) -> AsyncIterator[Client]:
-    """A client of the cluster, which has answered it; a NoClusterError if there is none."""
+    """Yield a client of a cluster that has answered once; a NoClusterError if none does."""
     budget = RequestBudget(clock, rate=flags.kube_api_qps, burst=int(flags.kube_api_burst))
     connection = choose_connection(flags.kubeconfig, clock, environment, context)
     async with Client(
@@ -49,7 +49,7 @@ async def connected(
 def choose_connection(
     kubeconfig: str, clock: RealClock, environment: Mapping[str, str], context: str = ""
 ) -> Connection:
-    """The way to the cluster that is named or known here; a NoClusterError if there is none."""
+    """Return the connection of the kubeconfig or of this pod; a NoClusterError without one."""
     try:
         return find_connection(kubeconfig, environment=environment, clock=clock, context=context)
     except ClusterError as error:
@@ -69,13 +69,13 @@ async def greet(client: Client, server: str) -> None:
 
 
 def _check_version(data: bytes) -> None:
-    """Raise a DecodeError unless this is what an API server says of itself."""
+    """Raise a DecodeError unless this is the version of an API server."""
     if not discovery.decode_git_version(data):
         raise DecodeError("gitVersion", "not there")
 
 
 def election_settings(flags: ElectionFlags, lease: str) -> ElectionSettings:
-    """What the flags say about the election; a UsageError where that makes no sense."""
+    """Return the settings of the election; a UsageError if the flags are invalid."""
     if flags.leader_elect_resource_lock != _LEASES:
         lock = flags.leader_elect_resource_lock
         raise UsageError(f"--leader-elect-resource-lock: {lock!r} is not supported, only leases")

@@ -1,4 +1,4 @@
-"""One sentence, and a remedy, for each way in which a cluster does not do what a command asks."""
+"""Error messages for a cluster that does not serve a command: the problem and the remedy."""
 
 import re
 import socket
@@ -24,7 +24,7 @@ CRDS_MISSING: Final = (
     "the CRDs are missing: trimtab crds | kubectl apply --server-side --force-conflicts -f -"
 )
 _USER: Final = re.compile(r'.*\bUser "([^"]+)" cannot ')
-"""Whom the server refuses; without credentials that is system:anonymous."""
+"""The user that the server refuses; without credentials it is system:anonymous."""
 _OWN_KINDS: Final = "/apis/autoscaling.k8s.io/"
 _CHECK_SERVER: Final = "check the server in the kubeconfig"
 _NO_API_SERVER: Final = f"{_CHECK_SERVER}, its port above all"

@@ -1,8 +1,8 @@
-"""Components on a real cluster, from a command line to their end; what they do is their own affair.
+"""Run components on a real cluster, from the command line to their end.
 
-One that acts on its own may have to win an election first, has a loop that must not fall silent,
-and shows at its address how it is. Several in one process share the views of the cluster, the
-address and the end: where one breaks, the others are told to end.
+A component may have to win an election before it acts. Its loop must succeed regularly, and its
+address serves probes and metrics. Several components in one process share the views of the cluster
+and the address. If one of them breaks, all of them end.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ FlagsT = TypeVar("FlagsT")
 SettingsT = TypeVar("SettingsT")
 
 INTERVALS_UNTIL_DEAD: Final = 5
-"""The original's: after so many intervals without a tick that succeeded we are not healthy."""
+"""Intervals without a successful tick until a component is unhealthy, as in the original."""
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFlags(Generic[FlagsT, SettingsT]):
-    """What a command line asks for, checked."""
+    """A checked command line of a component."""
 
     common: CommonFlags
     flags: FlagsT
@@ -62,7 +62,7 @@ class ParsedFlags(Generic[FlagsT, SettingsT]):
     warnings: Sequence[str]
 
     def elector(self, cluster: LiveCluster, clock: RealClock) -> Elector | None:
-        """A seat in the election, if there shall be one."""
+        """Return an elector; None without --leader-elect."""
         if not self.common.election.leader_elect:
             return None
         return Elector(cluster, self.election, clock=clock, elapsed=clock.elapsed)
@@ -70,30 +70,30 @@ class ParsedFlags(Generic[FlagsT, SettingsT]):
 
 @dataclass(frozen=True, slots=True)
 class RunningComponent:
-    """What a process runs, and what it asks to know how that goes."""
+    """A component as a process runs it, with what its probes and pages need."""
 
     cluster: LiveCluster
     duty: process.Runnable
     heartbeat: Heartbeat
     elector: Elector | None
     list_problems: Callable[[], Iterable[Exception]] = tuple
-    """What keeps it from its work, beyond what its cluster and its elector say."""
+    """Problems that neither its cluster nor its elector report."""
     list_reasons: Callable[[], Iterable[str]] = tuple
-    """The same, in words."""
+    """Further obstacles, in words."""
     pages: Mapping[str, Page] = field(default_factory=dict)
-    """What it shows besides metrics and health, by path."""
+    """Pages besides metrics and probes, by path."""
     ends_last: bool = False
-    """Whether others need it until they have ended."""
+    """True if the other components need it until they have ended."""
 
     def obstacles(self) -> list[str]:
-        """What keeps it from its work now."""
+        """Return what prevents its work now; empty if it can work."""
         others = list(self.list_problems())
         if self.elector is not None and self.elector.problem is not None:
             others.append(self.elector.problem)
         return [*list_obstacles(self.cluster, others), *self.list_reasons()]
 
     def shortcomings(self) -> list[str]:
-        """What it works without, and would better know."""
+        """Return optional reads that fail; the component works without them."""
         return list_shortcomings(self.cluster.shortcomings())
 
 
@@ -103,7 +103,7 @@ class ComponentSpec:
 
     name: str
     scope: Scope
-    """What of the cluster it has to see."""
+    """The part of the cluster that it has to see."""
     build: Callable[[LiveCluster, Client, RealClock], RunningComponent]
 
 
@@ -113,12 +113,12 @@ def check(
     flags: FlagsT,
     to_settings: Callable[[FeatureGates], SettingsT],
 ) -> ParsedFlags[FlagsT, SettingsT]:
-    """What the flags ask for; a UsageError if that makes no sense."""
+    """Check the flags of a component; a UsageError if they are invalid."""
     known = start.list_flags(common, flags)
     unknown = start.list_unknown(unused, known, is_strict=common.line.strict_flags)
     gates, flaws = start.parse_gates(common.cluster.feature_gates)
     settings = start.make_settings(lambda: to_settings(gates), start.list_changed(common, flags))
-    # Who takes part in no election has no name for its lease.
+    # A component without an election has no flag for the name of a lease.
     address, lease = str(known["address"]), str(known.get("leader_elect_resource_name", ""))
     parse_address(address)
     check_pages(common.pages)
@@ -127,13 +127,13 @@ def check(
 
 
 def check_variables(common: CommonFlags, flags: object) -> list[str]:
-    """Warnings of environment variables that belong to no flag; a UsageError with strict flags."""
+    """Return warnings about variables that belong to no flag; a UsageError with strict flags."""
     known = start.list_flags(common, flags)
     return start.list_stray(os.environ, known, is_strict=common.line.strict_flags)
 
 
 def check_pages(flags: PageFlags) -> None:
-    """Raise a UsageError if the flags of metrics and pages make no sense together."""
+    """Raise a UsageError if the flags of metrics and pages contradict each other."""
     if flags.health_address:
         parse_address(flags.health_address, "--health-address")
     if bool(flags.metrics_tls_cert_file) != bool(flags.metrics_tls_private_key):
@@ -147,7 +147,7 @@ def run(
     part: ComponentSpec,
     advice: Iterable[str] = (),
 ) -> int:
-    """The exit code, after the component has run until it was told to end."""
+    """Run one component until a signal ends it; return the exit code."""
     strays = check_variables(order.common, order.flags)
     logs.set_up(order.common.logs)
     warnings = [*order.warnings, *strays, *advice]
@@ -164,7 +164,7 @@ async def serve(
     *,
     context: str = "",
 ) -> None:
-    """Build the components on the cluster, and let them do their duty until told to end."""
+    """Build the components on the cluster, and run them until `stop` is set."""
     clock = RealClock()
     name = parts[0].name if len(parts) == 1 else "run"
     async with (
@@ -194,7 +194,7 @@ async def serve(
 async def _shown(
     common: CommonFlags, address: str, team: "Team", context: str
 ) -> AsyncIterator[None]:
-    """Show metrics, probes and pages to the callers that the flags name, within the block."""
+    """Serve metrics, probes and pages for as long as the block lasts."""
     clock, pages = RealClock(), common.pages
     protection = None
     async with AsyncExitStack() as stack:
@@ -216,7 +216,7 @@ class Team:
         components: Mapping[str, RunningComponent],
         list_flaws: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Take the components, and what lists the flaws that they have in common."""
+        """Take the components, and a function that lists the flaws they have in common."""
         self._components = components
         self._list_flaws = list_flaws
         self.probes = Probes(self._flaws, self.obstacles)
@@ -225,7 +225,7 @@ class Team:
         }
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Let all of them do their duty until told to end; an error if one breaks."""
+        """Run all components until `stop` is set; raise an error if one breaks."""
         if len(self._components) == 1:
             [(name, alone)] = self._components.items()
             await process.serve(name, alone.duty, stop, alone.elector)
@@ -257,11 +257,11 @@ class Team:
             raise ExceptionGroup("components broke", broken)
 
     def obstacles(self) -> list[str]:
-        """What keeps any of them from its work now."""
+        """Return what prevents the work of any component now."""
         return _collect(each.obstacles() for each in self._components.values())
 
     def shortcomings(self) -> list[str]:
-        """What they work without, and would better know."""
+        """Return optional reads that fail; the components work without them."""
         return _collect(each.shortcomings() for each in self._components.values())
 
     def _flaws(self) -> list[str]:
@@ -271,11 +271,11 @@ class Team:
 
 
 def _collect(texts: Iterable[Iterable[str]]) -> list[str]:
-    """All of them once: most are about the cluster, which is one."""
+    """Return each text once: most are about the cluster, which all components share."""
     return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
 async def _settle(cluster: LiveCluster, clock: RealClock) -> None:
-    """Let the garbage collector leave alone what is listed at the start: it stays."""
+    """Freeze the objects of the first listing, which stay, for the garbage collector."""
     await cluster.synced()
     await process.spare_garbage_collection(clock)

@@ -1,9 +1,9 @@
-"""Health: whether a component still does its work, and whether it can.
+"""Health of a component: liveness, and readiness for its work.
 
-Liveness is about us: a loop that hangs or fails again and again is best started anew. So is a
-process that could not read a required kind for a quarter of an hour: what it holds on to may be
-what is wrong. Readiness is about the world: views that are missing or old, and rights that nobody
-gave us (F43). Starting anew would not help there, so the reason is told instead.
+Liveness is about the process. A restart helps a loop that hangs or fails again and again. It also
+helps a process that could not read a required kind for a quarter of an hour, since its own
+connections may be the cause. Readiness is about the surroundings: missing or old views, and missing
+permissions (F43). A restart would not help there, so the probe reports the reason.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from trimtab.cluster.live.cluster import RequiredRead
 from trimtab.cluster.ports import Clock
 
 OLDEST_VIEW: Final = timedelta(minutes=5)
-"""A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""
+"""Maximum age of a view that is acted on; in a quiet cluster it is up to two minutes old."""
 _OWN_KINDS: Final = "/apis/autoscaling.k8s.io/"
 _LOOK_AGAIN: Final = timedelta(seconds=10)
 
@@ -29,7 +29,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ObstacleReport:
-    """What is said when there are obstacles, and when there are none any more."""
+    """Log messages for the begin of obstacles, and for their end."""
 
     begins: str
     ends: str
@@ -37,12 +37,12 @@ class ObstacleReport:
 
 NOT_READY: Final = ObstacleReport("not ready", "ready again")
 HALF_BLIND: Final = ObstacleReport("works without seeing everything", "sees everything again")
-"""Of what is good to know and keeps nobody from work."""
+"""Messages for optional reads that fail, which prevent no work."""
 
 
 @dataclass(slots=True)
 class Heartbeat:
-    """When the loop of a component last did its work; asked only while it has to."""
+    """Time since the loop of a component last succeeded; checked only while it is expected to."""
 
     elapsed: Callable[[], timedelta]
     timeout: timedelta
@@ -58,11 +58,11 @@ class Heartbeat:
             self._last = None
 
     def beat(self) -> None:
-        """The loop has done its work once more."""
+        """Record that the loop has succeeded."""
         self._last = self.elapsed()
 
     def flaws(self) -> list[str]:
-        """Why we are not healthy; nothing if we are."""
+        """Return why the loop is unhealthy; empty if it is healthy."""
         silent = timedelta() if self._last is None else self.elapsed() - self._last
         if silent <= self.timeout:
             return []
@@ -78,16 +78,16 @@ class ReadWatchdog:
         elapsed: Callable[[], timedelta],
         timeout: timedelta,
     ) -> None:
-        """Take a timeout, which is zero for a watchdog that never complains."""
+        """Take a timeout; zero switches the watchdog off."""
         self._look = look
         self._elapsed = elapsed
         self._timeout = timeout
         self._began_at = elapsed()
         self._last: dict[str, tuple[datetime | None, timedelta]] = {}
-        """By path when the view was current by the wall clock, and when that was seen."""
+        """By path, the wall-clock time of the last read, and when it was noticed."""
 
     def flaws(self) -> list[str]:
-        """Return the kinds that were not read for too long, with what is in the way."""
+        """Return the kinds that were not read for too long, with the problem of each."""
         if self._timeout <= timedelta():
             return []
         return [text for read in self._look() if (text := self._flaw(read))]
@@ -95,7 +95,7 @@ class ReadWatchdog:
     def _flaw(self, read: RequiredRead) -> str:
         now = self._elapsed()
         current_at, seen_at = self._last.get(read.path, (None, self._began_at))
-        # A server that says no has answered; another process would get the same answer.
+        # A refusal is an answer: a restarted process would get the same one.
         is_refused = isinstance(read.problem, ForbiddenError | NotFoundError)
         if is_refused or read.current_at != current_at:
             seen_at = now
@@ -115,20 +115,20 @@ async def wait_for_flaws(look: Callable[[], list[str]], clock: Clock) -> list[st
 
 
 class ReadinessView(Protocol):
-    """What readiness looks at of a cluster."""
+    """The part of a cluster that readiness depends on."""
 
     def age(self) -> timedelta | None:
-        """How old the oldest view is; None before everything has been listed once."""
+        """Return the age of the oldest view; None before everything was listed once."""
 
     def problems(self) -> Mapping[str, Exception]:
-        """What keeps us from seeing or acting now, by where."""
+        """Return the problems of reads by path, and missing permissions by act."""
 
 
 def list_obstacles(view: ReadinessView, others: Iterable[Exception] = ()) -> list[str]:
-    """Why a component cannot do its work now, one reason each; empty if it can.
+    """Return why a component cannot do its work now, one line each; empty if it can.
 
-    `others` are problems that the cluster does not know of: of an election, say. What passes by
-    itself is not told as long as the views are fresh.
+    `others` are problems that the cluster does not know of: of an election, say. Problems that may
+    pass by themselves are left out as long as the views are fresh.
     """
     problems = view.problems()
     errors = [*problems.values(), *others]
@@ -140,7 +140,7 @@ def list_obstacles(view: ReadinessView, others: Iterable[Exception] = ()) -> lis
 
 
 def list_shortcomings(found: Mapping[str, Exception]) -> list[str]:
-    """What a component works without, one line each, given what went wrong by where it is."""
+    """Return a line for each optional read that failed, from the errors by path."""
     return [
         _name_right(error) if _lacks_right(error) else f"{where}: {error}"
         for where, error in found.items()
@@ -150,13 +150,13 @@ def list_shortcomings(found: Mapping[str, Exception]) -> list[str]:
 async def watch_obstacles(
     look: Callable[[], list[str]], clock: Clock, news: ObstacleReport = NOT_READY
 ) -> NoReturn:
-    """Log what keeps a component from its work whenever that is news, until cancelled.
+    """Log the obstacles of a component whenever they change, until cancelled.
 
-    Who waits for a lease that it may not even read does nothing that could be logged otherwise.
+    A component that waits for a lease it may not read logs nothing else.
     """
     told: list[str] = []
     while True:
-        # Not at once: in the first moments nothing has been listed, and that passes by itself.
+        # Wait first: until the first listing ends there is always an obstacle.
         await clock.sleep(_LOOK_AGAIN)
         obstacles = look()
         if obstacles and obstacles != told:
@@ -168,13 +168,13 @@ async def watch_obstacles(
 
 def _tell(where: str, problem: Exception) -> str:
     if isinstance(problem, NotFoundError) and where.startswith(_OWN_KINDS):
-        # Whoever tries it for the first time meets this first.
+        # First-time users often forget the CRDs.
         return f"{where}: {CRDS_MISSING}"
     return f"{where}: {problem}"
 
 
 def _lacks_right(error: Exception) -> TypeGuard[ForbiddenError]:
-    # A full quota or a policy forbids things too, but no role would help.
+    # A full quota or a policy also answers Forbidden, but no role would help.
     return isinstance(error, ForbiddenError) and error.right is not None
 
 

@@ -1,4 +1,4 @@
-"""The source of history that the recommender's flags ask for, and what shows it who we are."""
+"""The source of history that the flags name, and the credentials for it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,32 +19,32 @@ from trimtab.cluster.usage.prometheus_client import (
 from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
 
 PROMETHEUS: Final = "prometheus"
-"""The storage that is Prometheus; all others are checkpoints, as in the original."""
+"""Value of --storage for Prometheus; all others mean checkpoints, as in the original."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastOrder:
-    """Where history is to be had, checked."""
+    """Checked settings of a source of history."""
 
     queries: QuerySettings
     access: PrometheusAccess
     names: SeriesNames
 
     def source(self, clock: Clock, note: Callable[[Exchange], None]) -> Prometheus:
-        """The source itself, not open yet; of each answer it is told."""
+        """Build the source, not opened yet; `note` receives each exchange with it."""
         client = QueryClient(self.queries, self.access, clock=clock, note=note)
         return Prometheus(client, self.names)
 
 
 def order_history(flags: RecommenderFlags, environment: Mapping[str, str]) -> PastOrder | None:
-    """Where the flags say that history is, if anywhere; a UsageError if that makes no sense."""
+    """Return the source of --storage=prometheus, else None; a UsageError if flags are invalid."""
     if flags.loop.storage != PROMETHEUS:
         return None
     return order_prometheus(flags.history, environment)
 
 
 def order_prometheus(flags: PrometheusFlags, environment: Mapping[str, str]) -> PastOrder:
-    """Where the flags say that past usage is; a UsageError if that makes no sense."""
+    """Return the Prometheus that the flags name; a UsageError if they are invalid."""
     _check_address(flags.prometheus_address)
     queries = start.make_settings(lambda: _query_settings(flags), start.list_changed(flags))
     return PastOrder(queries, _access(flags, environment), _series_names(flags))
@@ -68,7 +68,7 @@ def _query_settings(flags: PrometheusFlags) -> QuerySettings:
 
 
 def _access(flags: PrometheusFlags, environment: Mapping[str, str]) -> PrometheusAccess:
-    """As in the original: a token, else the flags' user, else that of the environment."""
+    """Choose credentials as the original does: token, user of the flags, or environment."""
     token, file = flags.prometheus_bearer_token, flags.prometheus_bearer_token_file
     if token and file and flags.username:
         raise UsageError(

@@ -1,9 +1,9 @@
 """The HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages.
 
-It answers requests that have no body, one after the other; a whole web framework would cost more
-memory than all that it shows. Whoever reaches it may ask, so metrics and pages, which may take a
-while where there are many pods, never take most of a component's time. Connections, and how many
-there may be, are left to `http_visits.py`.
+It answers requests without a body, one after the other per connection; a web framework would cost
+more memory than all pages. Any client that reaches the address may send requests, and pages are
+slow where there are many pods. So metrics and pages never take most of a component's time, and the
+number of connections is limited.
 
 With a `Protection` metrics and pages are served with TLS, to callers with the right to read them.
 Probes stay open: a kubelet has no token.
@@ -31,22 +31,22 @@ from trimtab.core.webhook.page_access import Access, Decision
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LAST_WORDS: Final = timedelta(seconds=1)
-"""Time in which the other side may read why its request was refused."""
+"""Time in which the client may read why its request was refused."""
 _PIECE_BYTES: Final = 64 * 1024
-"""So much of an answer is written at once: no visitor has a copy of all that it has to read."""
+"""Bytes written at once, so that no connection buffers a copy of the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisitLimits:
-    """What one server bears."""
+    """Limits of one server."""
 
     visitors: int = 100
     idle_time: timedelta = timedelta(minutes=2)
-    """How long one may be silent, or read an answer; Prometheus comes each minute, or oftener."""
+    """Timeout of an idle connection, and of an unread answer; Prometheus comes every minute."""
     request_time: timedelta = timedelta(seconds=10)
-    """How long a request may take to come, from its first byte on."""
+    """Timeout of a request, from its first byte to the end of its head."""
     unread_bytes: int = 32 * 1024 * 1024
-    """So much is kept of answers that are not read yet, of all visitors together."""
+    """Maximum size of all answers that clients have not read yet."""
 
 
 USUAL_LIMITS: Final = VisitLimits()
@@ -61,20 +61,20 @@ class PageRequest:
     method: str
     target: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By their names in lower case."""
+    """Values by header name in lower case."""
     is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PageResponse:
-    """What is sent to whoever asked."""
+    """The response to a request."""
 
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
 
     def format_head(self, *, is_last: bool) -> bytes:
-        """What comes before the body."""
+        """Format the status line and the headers."""
         closing = "Connection: close\r\n" if is_last else ""
         if self.status is HTTPStatus.UNAUTHORIZED:
             closing += "WWW-Authenticate: Bearer\r\n"
@@ -94,7 +94,7 @@ _TOO_LONG: Final = PageResponse(
 )
 
 Answering: TypeAlias = Callable[[PageRequest], Awaitable[PageResponse]]
-"""The answer to a request; it must not raise."""
+"""Returns the response to a request; it must not raise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -103,13 +103,13 @@ class _Visitor:
     writer: asyncio.StreamWriter
     awaited_since: float | None
     heard: bytearray = field(default_factory=bytearray)
-    """Bytes that it has sent and that belong to no whole head yet."""
+    """Received bytes that form no whole head yet."""
     unread: bytes = b""
-    """The body that it has not read to its end."""
+    """The body that the client has not read completely."""
 
 
 class Visits:
-    """Whoever is connected at the moment."""
+    """The open connections of a server, limited in number and in unread bytes."""
 
     def __init__(
         self, answer: Answering, timer: Callable[[], float], limits: VisitLimits = USUAL_LIMITS
@@ -121,9 +121,9 @@ class Visits:
         self._leaving: set[asyncio.Task[None]] = set()
 
     def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer somebody until they leave, or have to make room."""
+        """Serve a connection until the client closes it, or another one needs its place."""
         if len(self._visitors) >= self._limits.visitors:
-            # Where all of them wait for us, they wait for pages, and a probe is more urgent.
+            # If every client waits for a page, close any: the new request may be a probe.
             self._show_out(
                 load_shedding.find_longest_awaited(self._visitors) or next(iter(self._visitors))
             )
@@ -131,7 +131,7 @@ class Visits:
         self._visitors[visitor] = asyncio.create_task(self._serve(visitor))
 
     async def end(self) -> None:
-        """Show everybody out."""
+        """Close all connections, and wait for their tasks."""
         for visitor in list(self._visitors):
             self._show_out(visitor)
         await asyncio.gather(*self._leaving, return_exceptions=True)
@@ -140,7 +140,7 @@ class Visits:
         task = self._visitors.pop(visitor)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-        # Not left to the task, which may not even have begun.
+        # The task cannot be trusted to do this: it may not have begun.
         visitor.writer.transport.abort()
         task.cancel()
 
@@ -172,9 +172,9 @@ class Visits:
         return not request.is_last
 
     async def _refuse(self, visitor: _Visitor, answer: PageResponse) -> None:
-        """Say why this is the end, and throw away what still comes until that was read.
+        """Send the refusal, and discard further input until the client closes the connection.
 
-        Ending the connection at once would reset it, and the other side might never see why.
+        Closing at once would reset the connection, and the client might not see the reason.
         """
         visitor.awaited_since = self._timer()
         visitor.unread = answer.body
@@ -186,8 +186,8 @@ class Visits:
                 pass
 
     async def _hear(self, visitor: _Visitor) -> bytes | PageResponse:
-        """Return the head of the next request, or the answer to one that nothing can follow."""
-        # Who sends a thousand requests in a row is not the only one to be heard.
+        """Return the head of the next request, or the refusal of a malformed or too long one."""
+        # Yield to other connections: a client may send a thousand requests in a row.
         await asyncio.sleep(0)
         if not visitor.heard:
             async with asyncio.timeout(self._limits.idle_time.total_seconds()):
@@ -196,13 +196,13 @@ class Visits:
         async with asyncio.timeout(self._limits.request_time.total_seconds()):
             scanned = 0
             while (head := _take_head(visitor.heard, scanned)) is None:
-                # A head that comes byte by byte must not be read from its beginning each time.
+                # Keep the position, so that a head that comes byte by byte is scanned only once.
                 scanned = max(len(visitor.heard) - len(_HEAD_END), 0)
                 await _listen(visitor)
         return head
 
     def _limit_unread(self, newest: _Visitor) -> None:
-        """Show those out who have been reading longest, until what is not read is little enough."""
+        """Close the connections that have read longest, until unread answers fit the limit."""
         while _count_bytes(each.unread for each in self._visitors) > self._limits.unread_bytes:
             others = (each for each in self._visitors if each.unread and each is not newest)
             slowest = load_shedding.find_longest_awaited(others)
@@ -219,7 +219,7 @@ async def _listen(visitor: _Visitor) -> None:
 
 
 def _take_head(heard: bytearray, scanned: int) -> bytes | PageResponse | None:
-    """Take a head from what was heard, or the answer to what is none; None if more must come."""
+    """Remove a head from the bytes; return it, a refusal, or None if it is incomplete."""
     end = heard.find(_HEAD_END, scanned, MAX_HEAD_BYTES)
     if end < 0:
         if has_stray(heard, scanned):
@@ -238,7 +238,7 @@ def _parse_request(head: bytes) -> PageRequest:
     target, _, version = target.rpartition(" ")
     fields = (each.partition(":") for each in rest.split("\r\n") if each)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    # What has a body would have to be read to its end, and nobody here has use for it.
+    # A body would have to be read to its end, and no page uses one: close instead.
     has_body = "content-length" in headers or "transfer-encoding" in headers
     is_closing = "close" in headers.get("connection", "").lower()
     is_last = has_body or is_closing or version != "HTTP/1.1"
@@ -246,7 +246,7 @@ def _parse_request(head: bytes) -> PageRequest:
 
 
 def _count_bytes(bodies: Iterable[bytes]) -> int:
-    """How much memory the bodies take; several may be the same one."""
+    """Return the memory that the bodies take; bodies that are the same object count once."""
     return sum({id(body): len(body) for body in bodies}.values())
 
 
@@ -261,33 +261,33 @@ async def _send(visitor: _Visitor, head: bytes) -> None:
 
 
 async def _part(visitor: _Visitor) -> None:
-    """Wait for the other side to have read all: to end it at once would throw the rest away."""
+    """Wait until the client has read everything: closing at once would discard the rest."""
     if visitor.writer.can_write_eof():
         visitor.writer.write_eof()
         while await visitor.reader.read(MAX_HEAD_BYTES):
             pass
     else:
-        # TLS has no such half of an end.
+        # TLS cannot close only one direction.
         visitor.writer.close()
         await visitor.writer.wait_closed()
 
 
 _REST: Final = 4
-"""After a page so many times as long as it took no other is made; metrics likewise."""
+"""Pause after a page, as a multiple of the time it took; metrics likewise."""
 
 _HANDSHAKES: Final = 32
-"""So many TLS handshakes are under way at a time; of more the oldest is ended."""
+"""Maximum TLS handshakes under way; beyond it the oldest is aborted."""
 _HANDSHAKE_SECONDS: Final = 5.0
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 Page: TypeAlias = Callable[[Mapping[str, str]], bytes]
-"""The JSON that a page shows, given the query of its address."""
+"""Returns the JSON of a page, given the query of its URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What a component says of itself: reasons why it is not well, none if it is."""
+    """Probes of a component: each lists the reasons of a failure, none if all is well."""
 
     health: Callable[[], Sequence[str]]
     readiness: Callable[[], Sequence[str]]
@@ -295,7 +295,7 @@ class Probes:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """TLS for all that is served, and rights for all of it but probes."""
+    """TLS for everything that is served, and access control for all but probes."""
 
     context: ssl.SSLContext
     check: Callable[[Mapping[str, str], str], Awaitable[Decision]]
@@ -303,7 +303,7 @@ class Protection:
 
 
 def parse_address(text: str, flag: str = "--address") -> tuple[str | None, int]:
-    """The host, or None for all, and the port of an address such as `:8942` or `[::1]:80`."""
+    """Parse an address such as `:8942` or `[::1]:80` into host, None for all, and port."""
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port) < 1 << 16
     if not colon or not is_port or (":" in host and not host.startswith("[")):
@@ -318,7 +318,7 @@ async def serving(
     pages: Mapping[str, Page] | None = None,
     protection: Protection | None = None,
 ) -> AsyncIterator[None]:
-    """Answer at the address for as long as the block lasts."""
+    """Serve probes, metrics and pages at the address for as long as the block lasts."""
     desk = _Desk(_probe_routes(probes), _page_routes(pages or {}), protection)
     if protection is None:
         async with _listening(address, desk):
@@ -330,7 +330,7 @@ async def serving(
 
 @asynccontextmanager
 async def serving_probes(address: str, probes: Probes) -> AsyncIterator[None]:
-    """Answer a kubelet, and no other question, at the address for as long as the block lasts."""
+    """Serve probes only, at the address for as long as the block lasts."""
     async with _listening(address, _Desk(_probe_routes(probes), {})):
         yield
 
@@ -363,7 +363,7 @@ async def _listening_with_tls(
         return asyncio.StreamReaderProtocol(reader, visits.receive, loop=loop)
 
     closing = asyncio.Event()
-    # Handshakes that are not finished are bounded, too; a server of asyncio would bear any number.
+    # Unfinished handshakes are bounded, too; a server of asyncio would accept any number.
     door = ConnectionAcceptor(
         receive, context, Handshakes(_HANDSHAKES, _HANDSHAKE_SECONDS, lambda: None)
     )
@@ -377,11 +377,11 @@ async def _listening_with_tls(
 
 
 _Route: TypeAlias = Callable[[Mapping[str, str]], Awaitable[PageResponse]]
-"""The answer to a query."""
+"""Returns the response to a query."""
 
 
 class _Desk:
-    """Where everything is answered."""
+    """Routes requests to probes, metrics and pages."""
 
     def __init__(
         self,
@@ -393,15 +393,15 @@ class _Desk:
         self._protected = frozenset(pages) if protection is not None else frozenset()
         self._protection = protection
         self._broken: set[str] = set()
-        """Pages that could not be shown when they were last asked for."""
+        """Paths whose last request failed."""
 
     async def answer(self, request: PageRequest) -> PageResponse:
-        """What is said to whoever asks for that."""
+        """Return the response to a request; an error becomes status 500."""
         path = request.target.partition("?")[0]
         try:
             answer = await self._find(request)
         except Exception:
-            # Whoever asks again and again is not to fill the log.
+            # Log the error once, so that repeated requests do not fill the log.
             if path not in self._broken:
                 _logger.exception("a page is broken", page=path)
             self._broken.add(path)
@@ -449,15 +449,15 @@ def _page_routes(pages: Mapping[str, Page]) -> dict[str, _Route]:
 
 
 class _Rest:
-    """Time that is left to others between two pieces of work."""
+    """Pauses between pieces of work, in proportion to the time they take."""
 
     def __init__(self) -> None:
         self._over_at = 0.0
-        """On the clock of the event loop."""
+        """Time on the clock of the event loop."""
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """Once the last piece of work has been rested from, do the next one in the block."""
+        """Wait until the pause after the last block is over, then run this block."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(self._over_at - loop.time(), 0))
         began = loop.time()
@@ -468,14 +468,14 @@ class _Rest:
 
 
 class _Shower:
-    """Pages, one at a time."""
+    """Makes pages, one at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._rest = _Rest()
 
     def route(self, page: Page) -> _Route:
-        """What shows that page."""
+        """Return the route of a page."""
 
         async def show(query: Mapping[str, str]) -> PageResponse:
             async with self._turn, self._rest.taken():
@@ -485,17 +485,17 @@ class _Shower:
 
 
 class _Scrapes:
-    """Metrics: one text for all who have asked before it was begun, however many they are."""
+    """Makes metrics: one text for all requests that came before it was begun."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._rest = _Rest()
         self._made = 0
-        """How many texts there have been."""
+        """Number of texts made so far."""
         self._text = b""
 
     async def show(self, _: Mapping[str, str]) -> PageResponse:
-        """The metrics of a moment after this was asked for."""
+        """Return metrics that were made after the request came."""
         made_before = self._made
         async with self._turn:
             if self._made == made_before:
@@ -506,9 +506,9 @@ class _Scrapes:
 
 
 def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:
-    """All metrics of this moment, as Prometheus reads them."""
-    # The library has no counters without `_total`, as some of the original's are: what it knows no
-    # type of is one of those.
+    """Format all current metrics for Prometheus."""
+    # The library has no counters without `_total`, which the original has: ours are untyped in the
+    # library, and no other metrics are.
     return generate_latest(registry).replace(b" untyped\n", b" counter\n")
 
 

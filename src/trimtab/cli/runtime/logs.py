@@ -1,6 +1,6 @@
 """Logs: events with key-values, one per line on the standard error.
 
-What libraries and our own modules tell through the standard `logging` takes the same way.
+Records of libraries and of our own modules in the standard `logging` have the same format.
 """
 
 import logging
@@ -22,7 +22,7 @@ _SHARED: Final[tuple[Processor, ...]] = (
 
 
 def set_up(flags: LogFlags, output: TextIO | None = None) -> None:
-    """Let everything that is logged from now on be written as the flags say."""
+    """Configure the format and level of all logs, as the flags say."""
     output = output or sys.stderr
     structlog.configure(
         processors=[

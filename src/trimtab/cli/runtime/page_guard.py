@@ -163,7 +163,7 @@ async def _reload(context: ssl.SSLContext, files: tls.CertificateFiles, clock: C
         try:
             tls.load_pair(context, files)
         except OSError as error:
-            # Half written; the next look finds the rest.
+            # The file may be half written; the next look tries again.
             _logger.warning("certificate of pages not loaded", problem=_tell_flaw(error))
         else:
             loaded = found
@@ -178,7 +178,7 @@ def _read_times(files: tls.CertificateFiles) -> tuple[int, ...]:
 
 
 def _show_self_signed(context: ssl.SSLContext) -> None:
-    # In a process of its own: the library would stay in memory, 10 MiB of it.
+    # A separate process, since the library would keep 10 MiB of memory.
     made = subprocess.run(  # noqa: S603 - our own module, without arguments
         [sys.executable, "-m", _MADE_BY], capture_output=True, text=True, check=False, timeout=60
     )

@@ -1,11 +1,11 @@
-"""A component as a process: it acts while it may, and ends well when it is told to.
+"""A component as a process: it acts while it leads, and ends gracefully after a signal.
 
-1. SIGTERM and SIGINT are a wish: what was begun comes to its end, acting stops, what was learned is
-   saved, the lease is released.
-2. While that lasts the lease is still renewed, so that nobody else acts in the meantime; who loses
-   it stops at once, and saves nothing.
-3. A second signal ends the process there and then; so does the end of all patience, for whoever
-   hangs before it has anything to save.
+1. After SIGTERM or SIGINT a component finishes what it began, stops acting, saves its state, and
+   releases its lease.
+2. Meanwhile it still renews the lease, so that no other replica acts. A component that loses its
+   lease stops at once, and saves nothing.
+3. A second signal ends the process immediately. So does the end of `PATIENCE`, for a process that
+   hangs.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from trimtab.cluster.live.leader_election import Elector
 from trimtab.cluster.ports import Clock
 
 GRACE: Final = timedelta(seconds=20)
-"""How long saving may take; a kubelet waits for 30 s before it ends a process."""
+"""Timeout of the graceful end; a kubelet waits for 30 s before it kills a process."""
 SAVING: Final = GRACE - timedelta(seconds=2)
-"""How long to go on with it, so that there is time to say how far it came."""
+"""Timeout of saving, which leaves time to log how far it came."""
 PATIENCE: Final = GRACE + timedelta(seconds=5)
-"""How long all of the end may take."""
+"""Time from the first signal until the process ends in any case."""
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
-"""With the usual ones, tens of thousands of records that stay are looked through all the time."""
+"""The defaults would scan tens of thousands of long-lived records again and again."""
 _OPEN_FILES: Final = 8192
-"""Many containers begin with 1 024, fewer than the connections that the webhook bears."""
+"""Many containers start with 1 024, fewer than the webhook's maximum of connections."""
 _BETWEEN_COLLECTIONS: Final = timedelta(hours=6)
 
 LEADING: Final = Gauge(
@@ -47,26 +47,26 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 async def _begin_nothing() -> None:
-    """What was begun needs no end."""
+    """Do nothing: no work in progress has to be finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """What a component does."""
+    """The work of a component, and how it ends."""
 
     act: Callable[[], Coroutine[object, object, None]]
-    """Until it is cancelled."""
+    """Runs until it is cancelled."""
     finish: Callable[[], Awaitable[None]]
-    """When it is told to end, and still may act."""
+    """Called last, after `act` was cancelled, to save state while the lease is held."""
     wind_down: Callable[[], Awaitable[None]] = _begin_nothing
-    """Before it is cancelled when it is told to end: begin nothing more, and end what was begun."""
+    """Called before `act` is cancelled: begins nothing more, and finishes what was begun."""
 
 
 def run(
     main: Callable[[asyncio.Event], Coroutine[object, object, None]],
     patience: timedelta = PATIENCE,
 ) -> int:
-    """Run a component to its end: 0 if it was told to end, which sets the event, 1 if it broke."""
+    """Run a component; return 0 if it ended after a signal, which sets the event, 1 if it broke."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     _allow_open_files()
     try:
@@ -77,7 +77,7 @@ def run(
         _logger.warning("ended before everything was done")
         return 1
     except Exception:
-        # Whatever it is, whoever started us starts us anew; the log says why.
+        # The kubelet restarts the container after any error; the log says why.
         _logger.exception("broken")
         return 1
     _logger.info("ended")
@@ -85,14 +85,14 @@ def run(
 
 
 async def spare_garbage_collection(clock: Clock) -> NoReturn:
-    """Let the garbage collector look through what stays only every few hours."""
+    """Collect garbage among long-lived objects only every few hours."""
     while True:
         collect_garbage()
         await clock.sleep(_BETWEEN_COLLECTIONS)
 
 
 def collect_garbage() -> None:
-    """Look through everything once, and no more through what is left."""
+    """Collect all garbage once, and freeze the objects that are left."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -101,16 +101,16 @@ def collect_garbage() -> None:
 def give_back_memory() -> None:
     """Return free memory to the system, where the C library can.
 
-    It keeps what was freed between what is still used, and a burst of large requests leaves
-    much of that.
+    The library keeps free memory between blocks in use. A burst of large requests leaves much of
+    it.
     """
-    # Only glibc has it; others give memory back by themselves.
+    # Only glibc has malloc_trim; other C libraries return memory by themselves.
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _allow_open_files() -> None:
-    """Let this process open as many files as it may need, if it may let itself."""
+    """Raise the soft limit of open files, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if resource.RLIM_INFINITY != soft < most:
@@ -140,7 +140,7 @@ async def _heed_signals(
 async def serve(
     name: str, duty: Runnable, stop: asyncio.Event, elector: Elector | None = None
 ) -> None:
-    """Do the duty until told to end: all the time, or whenever an election is won."""
+    """Run a component until `stop` is set: all the time, or while it leads."""
     ended = asyncio.Event()
     leading = LEADING.labels(name)
 

@@ -1,6 +1,6 @@
-"""Traces by OpenTelemetry, where somebody wants them: its extra is installed, and told where to.
+"""Traces by OpenTelemetry, if its extra is installed and the environment names an endpoint.
 
-Without either nothing of it is imported. What a span is for is said by whoever begins it.
+Without both nothing of it is imported. The caller that begins a span names its purpose.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""The variables of the OpenTelemetry SDK that say where traces go; the first counts more."""
+"""Variables of the OpenTelemetry SDK that name the endpoint; the first takes precedence."""
 _OFF: Final = "OTEL_SDK_DISABLED"
 _PATIENCE: Final = timedelta(seconds=3)
-"""How long the last spans may take to be sent: nobody shall wait for a collector that is gone."""
+"""Timeout for sending the last spans, in case the collector is gone."""
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @asynccontextmanager
 async def traced(component: str, environment: Mapping[str, str]) -> AsyncIterator[Tracer]:
-    """Who watches, for as long as the block lasts; nobody unless the environment says where to."""
+    """Yield a tracer; one that does nothing unless the environment names an endpoint."""
     endpoint = next(filter(None, (environment.get(name) for name in _ENDPOINTS)), None)
     is_off = environment.get(_OFF, "").lower() == "true"
     provider = None if endpoint is None or is_off else _make_provider(component, environment)
@@ -48,7 +48,7 @@ async def traced(component: str, environment: Mapping[str, str]) -> AsyncIterato
 
 
 class OtelTracer:
-    """Makes spans of OpenTelemetry; one that begins while another lasts is a part of it."""
+    """Makes spans of OpenTelemetry; a span within another is its child."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         self._tracer = provider.get_tracer("trimtab", __version__)
@@ -56,7 +56,7 @@ class OtelTracer:
     def span(
         self, name: str, about: Mapping[str, str | int] | None = None, /
     ) -> AbstractContextManager[Span]:
-        """A span that lasts as long as the block; an error that leaves the block marks it."""
+        """Open a span for the block; an error that leaves the block marks the span."""
         return self._last(name, about)
 
     @contextmanager
@@ -74,9 +74,9 @@ class _OtelSpan:
 
 
 def _make_provider(component: str, environment: Mapping[str, str]) -> "TracerProvider | None":
-    """What sends spans as the environment says; None if the extra is not installed."""
+    """Make the provider that sends spans; None if the extra is not installed."""
     try:
-        # Megabytes that only who wants traces shall pay for.
+        # Imported here, since these cost megabytes that only users of traces should pay.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
         )
@@ -87,11 +87,11 @@ def _make_provider(component: str, environment: Mapping[str, str]) -> "TracerPro
         problem = "the extra otel is not installed: pip install 'trimtab[otel]'"
         _logger.warning("traces cannot be sent", problem=problem)
         return None
-    # Of a collector that is gone one line for each batch is enough.
+    # If the collector is gone, one log line per batch is enough.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     name = environment.get("OTEL_SERVICE_NAME") or f"trimtab-{component}"
     resource = Resource.create({"service.name": name, "service.version": __version__})
-    # At exit nobody would wait for it no longer than we do.
+    # `traced` shuts the provider down with a timeout; the hook at exit has none.
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider

@@ -1,9 +1,9 @@
-"""More processes than one on one port: each has a view of its own, the first one keeps the books.
+"""Several processes on one port: each has its own view, the first collects the counts.
 
-They are forked before anything runs, so that they share what is imported, and accept connections
-from one socket: whoever is free takes the next. A link leads from each to the first process: counts
-come along it, and its end is the end of either side. A worker that breaks ends all of them, and
-whoever started the process starts it anew.
+Workers are forked before anything runs, so that they share imported modules. All processes accept
+connections from one socket: an idle one takes the next. A link from each worker to the first
+process carries its counts. When the link closes, the worker ends. If a worker breaks, the first
+process ends with an error, all workers end with it, and the kubelet restarts the container.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ _DECODER: Final = msgspec.msgpack.Decoder(AdmissionCounts)
 
 
 class WorkerError(Exception):
-    """A worker has ended that nobody told to."""
+    """A worker has ended unexpectedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A worker's way to the first process."""
+    """The connection of a worker to the first process."""
 
     end: socket.socket
 
     async def report(self, tally: AdmissionCounts, interval: timedelta) -> None:
-        """Tell the counts again and again; return as soon as nobody listens any more."""
+        """Send the counts at every interval; return when the first process closes the link."""
         reader, writer = await asyncio.open_connection(sock=self.end)
         with suppress(OSError):
             while not reader.at_eof():
                 body = msgspec.msgpack.encode(tally)
                 writer.write(len(body).to_bytes(_LENGTH_BYTES) + body)
                 await writer.drain()
-                # Nothing ever comes from there, but the end.
+                # The first process sends nothing, so a read ends only when the link closes.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(interval.total_seconds()):
                         await reader.read()
@@ -65,7 +65,7 @@ class _Member:
 
 
 class WorkerProcesses:
-    """The workers, as the first process sees them."""
+    """The worker processes, in the first process."""
 
     def __init__(self, members: Sequence[tuple[int, socket.socket]] = ()) -> None:
         self._members = [_Member(process, end) for process, end in members]
@@ -73,17 +73,17 @@ class WorkerProcesses:
 
     @property
     def tallies(self) -> Iterable[AdmissionCounts]:
-        """What each worker has told last."""
+        """The last counts of each worker."""
         return [member.tally for member in self._members]
 
     async def listen(self) -> None:
-        """Hear what the workers tell; a WorkerError as soon as one of them is gone."""
+        """Receive the counts of the workers; a WorkerError as soon as one of them is gone."""
         async with asyncio.TaskGroup() as group:
             for member in self._members:
                 group.create_task(self._listen_to(member))
 
     async def end(self, patience: timedelta) -> None:
-        """Tell all workers to end, and wait until they have."""
+        """Send SIGTERM to all workers, and wait until they have ended, at most for `patience`."""
         self._is_ending = True
         for member in self._members:
             with suppress(ProcessLookupError):
@@ -110,7 +110,7 @@ class WorkerProcesses:
 
 
 def hire(count: int) -> WorkerProcesses | Link:
-    """Fork so many workers: the first process gets a crew, and each worker its link."""
+    """Fork workers: return a `WorkerProcesses` in the first process, a `Link` in each worker."""
     members: list[tuple[int, socket.socket]] = []
     for _ in range(count):
         ours, theirs = socket.socketpair()
@@ -118,7 +118,7 @@ def hire(count: int) -> WorkerProcesses | Link:
         if process == 0:
             ours.close()
             for _, other in members:
-                # Held by a worker, too, a link would not end with the first process.
+                # A copy in this worker would keep the link open after the first process ends.
                 other.close()
             return Link(theirs)
         theirs.close()
@@ -127,12 +127,12 @@ def hire(count: int) -> WorkerProcesses | Link:
 
 
 def count_workers(asked: int) -> int:
-    """How many processes are asked for in all; 0 is one for each core that we may use."""
+    """Return the number of processes, at most 64; 0 means one per usable core."""
     return min(asked or usable_cores(), _MAX_WORKERS)
 
 
 def usable_cores(quota: Path = _QUOTA) -> int:
-    """How many cores this process may use, by its affinity and by its cgroup."""
+    """Return the number of cores this process may use, by its affinity and its cgroup."""
     cores = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError):
         granted, period = quota.read_text(encoding="ascii").split()
@@ -144,13 +144,13 @@ _PORTS = range(1 << 16)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket of that address and port, of all addresses if there is none; nobody listens yet."""
+    """Bind a socket to the address, or to all if it is empty; connections queue from now on."""
     if port not in _PORTS:
         raise UsageError(f"--port: {port} is not a port")
     try:
         if not host and socket.has_dualstack_ipv6():
             with suppress(OSError):
-                # A machine may know IPv6, and have none.
+                # The kernel may support IPv6 while no address is configured.
                 return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host.strip("[]"), port), family=family)
@@ -160,7 +160,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def blame(address: str, error: Exception) -> FailedError:
     """Return the error of an address on which this process cannot listen, in words for people."""
-    # Python itself refuses some names; what the resolver says has numbers below 0.
+    # Python itself refuses some names; errors of the resolver have negative numbers.
     is_of_name = not isinstance(error, OSError) or (error.errno or 0) < 0
     problem = "the name of the host cannot be found" if is_of_name else errors.tell(error)
     return FailedError(f"cannot listen on {address}: {problem}")

@@ -1,7 +1,7 @@
 """All commands of `trimtab` with their help, as cyclopts parses them.
 
-The subcommands are modules of their own, imported when they are called. The signature of a command
-and its records of flags are all that is ever said of its command line.
+Each subcommand is a module of its own, imported when it is called. The signature of a command and
+its records of flags declare its whole command line.
 """
 
 import sys
@@ -17,12 +17,12 @@ from trimtab.cli.flags.environment import PREFIX, FlagVariables
 from trimtab.cli.flags.help import HelpPage
 
 COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles", "run"})
-"""The commands that run for weeks in a cluster."""
+"""Commands that run components as long-lived processes."""
 _FORGIVING: Final = COMPONENTS - {"run"}
-"""The commands that get what no flag takes, as `unused`: manifests outlive flags."""
+"""Commands that accept unknown arguments, as `unused`: manifests outlive flags."""
 _ENVIRONMENT: Final = FlagVariables(PREFIX, command=False)
 _FLAGS: Final = cyclopts.Parameter(
-    # As in Go, the last one counts.
+    # As in Go, the last value counts.
     allow_repeating=True,
     show_env_var=False,
 )
@@ -351,7 +351,7 @@ def version() -> None:
 
 
 def run(arguments: Sequence[str]) -> object:
-    """The answer of the command that is asked for; a UsageError if the arguments make no sense."""
+    """Run a command and return its result; a UsageError if the arguments are invalid."""
     try:
         if arguments and arguments[0] in _FORGIVING:
             command, bound, unused, _ = app.parse_known_args(arguments)
@@ -363,7 +363,7 @@ def run(arguments: Sequence[str]) -> object:
 
 
 def help_for(arguments: Sequence[str]) -> str:
-    """Where the command that was meant explains itself."""
+    """Return the command line that shows the help of the command in the arguments."""
     found, names = app, ["trimtab"]
     for word in arguments:
         if word.startswith("-") or word not in found:

@@ -1,8 +1,8 @@
-"""Shell completion: what may come next on a command line, and the scripts that ask.
+"""Shell completion: candidates for the last word of a command line, and the scripts that ask.
 
-Scripts for all shells ask the same question, `trimtab __complete WORD...`, of which the last word
-is the one that is being typed. The answer is that of kubectl's own commands: a candidate a line,
-then a line that says whether files are candidates too. So kubectl's plugins are served as well.
+The scripts of all shells run `trimtab __complete WORD...`; the last word is the one being typed.
+The answer has the form of kubectl's own commands: one candidate per line, then a line that says
+whether files are candidates too. So kubectl can complete the plugin as well.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http import paths
 
 _PATIENCE_SECONDS: Final = 3.0
-"""Whoever has pressed a key does not wait for longer."""
+"""Longest time that a person waits after pressing a key."""
 _MOST: Final = "500"
 
 
 class NamedObjects(StrEnum):
-    """Things that have names."""
+    """Kinds of objects whose names are candidates."""
 
     AUTOSCALER = "autoscaler"
     NAMESPACE = "namespace"
@@ -45,7 +45,7 @@ class NamedObjects(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompletionPlace:
-    """Where to look for them."""
+    """Cluster and namespace in which to look for names."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -54,7 +54,7 @@ class CompletionPlace:
 
 
 def list_names(named: NamedObjects, place: CompletionPlace) -> list[str]:
-    """All names of a kind; none where nobody tells them."""
+    """Return all names of a kind, sorted; none if they cannot be read in time."""
     try:
         if named is NamedObjects.CONTEXT:
             files = [Path(place.kubeconfig)] if place.kubeconfig else usual_files(os.environ)
@@ -101,11 +101,11 @@ _NAMES_OF_ARGUMENTS: Final = {
     ("checkpoint", "export"): NamedObjects.AUTOSCALER,
 }
 _FILE_FLAGS: Final = ("file", "kubeconfig", "trace", "policy", "key", "out", "output")
-"""With what the names of flags end whose values are files."""
+"""Endings of the names of flags that take files."""
 
 
 class Shell(StrEnum):
-    """A shell that can be taught."""
+    """Shells that have a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -114,33 +114,33 @@ class Shell(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompletionAnswer:
-    """What may come next."""
+    """Candidates for the last word."""
 
     candidates: tuple[str, ...] = ()
     are_files: bool = False
-    """Whether any file may come, too."""
+    """True if files are candidates, too."""
 
 
 class Argument(Protocol):
-    """What is needed of a flag or an argument."""
+    """The parts of a cyclopts argument that completion reads."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of its names; one without dashes for an argument."""
+        """All names; those of a positional argument have no dashes."""
 
     @property
     def show(self) -> bool:
-        """Whether anybody is to know of it."""
+        """True if help shows it."""
 
     @property
     def hint(self) -> object:
         """Its type."""
 
     def get_choices(self) -> tuple[str, ...] | None:
-        """What may be given, if that is not much."""
+        """Return the values it may take; None if there are no fixed ones."""
 
     def token_count(self) -> tuple[int, bool]:
-        """How many words it takes, and whether it takes all that are left."""
+        """Return how many words it takes, and True if it takes all that are left."""
 
 
 def print_script(shell: Shell, /) -> None:
@@ -154,12 +154,12 @@ def print_script(shell: Shell, /) -> None:
 
 
 def complete_for_kubectl() -> int:
-    """Answer kubectl, which asks for the plugin's arguments."""
+    """Write candidates for kubectl, which asks for the plugin's arguments."""
     return tell(sys.argv[1:])
 
 
 def tell(words: Sequence[str]) -> int:
-    """Write what may come next: 0."""
+    """Write the candidates for the last word; return 0."""
     answer = complete(words)
     lines = [*answer.candidates, _FILES if answer.are_files else _NO_FILES]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -167,7 +167,7 @@ def tell(words: Sequence[str]) -> int:
 
 
 def complete(words: Sequence[str]) -> CompletionAnswer:
-    """What may stand in place of the last word, which begins with it."""
+    """Return the candidates that begin with the last word."""
     *before, typed = words or [""]
     commands, rest = _split(before)
     command = _find(commands)
@@ -188,7 +188,7 @@ def complete(words: Sequence[str]) -> CompletionAnswer:
 
 
 def _split(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The commands at the beginning, and what follows them."""
+    """Split words into the leading command names and the rest."""
     commands: list[str] = []
     for word in words:
         if word not in _commands(_find(commands)):
@@ -224,7 +224,7 @@ def _list_arguments(command: cyclopts.App) -> Iterator[Argument]:
 
 
 def _values(flag: Argument | None, name: str, typed: str, words: Sequence[str]) -> CompletionAnswer:
-    """What a flag may be given."""
+    """Return candidates for the value of a flag."""
     if flag is None:
         return CompletionAnswer()
     if choices := flag.get_choices():
@@ -239,7 +239,7 @@ def _values(flag: Argument | None, name: str, typed: str, words: Sequence[str]) 
 def _arguments(
     command: cyclopts.App, commands: tuple[str, ...], typed: str, words: Sequence[str]
 ) -> CompletionAnswer:
-    """What may be given beside flags."""
+    """Return candidates for a positional argument."""
     if commands in _NAMES_OF_ARGUMENTS:
         return _only(list_names(_NAMES_OF_ARGUMENTS[commands], _place(words)), typed)
     arguments = [
@@ -254,7 +254,7 @@ def _only(names: Sequence[str], typed: str) -> CompletionAnswer:
 
 
 def _place(words: Sequence[str]) -> CompletionPlace:
-    """The cluster that the rest of the command line names."""
+    """Return the cluster and namespace that the rest of the command line names."""
     return CompletionPlace(
         _value(words, "--kubeconfig"),
         _value(words, "--context"),
@@ -264,7 +264,7 @@ def _place(words: Sequence[str]) -> CompletionPlace:
 
 
 def _value(words: Sequence[str], *flags: str) -> str:
-    """What a flag is given on the line; the last time counts."""
+    """Return the value of a flag on the line; the last one counts."""
     found = ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         name, equals, value = word.partition("=")

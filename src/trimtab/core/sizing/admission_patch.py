@@ -71,13 +71,13 @@ _BOOST_NOTES: Final = {
 
 
 class Sizing(msgspec.Struct, frozen=True):
-    """What a new pod gets."""
+    """Result of sizing a new pod."""
 
     patch: Patch = ()
     misfits: tuple[str, ...] = ()
     """Containers that get nothing, because the resources of the pod itself leave no room for it."""
     notes: Mapping[str, tuple[Note, ...]] = msgspec.field(default_factory=dict)
-    """By container what was done to what is recommended, and to its boost."""
+    """By container, the notes on what changed its recommendation and its boost."""
     claims: Mapping[str, Claims] = msgspec.field(default_factory=dict)
     """By the name of each quota that counts the pod, the amounts that the pod takes from it."""
     offer: Offer = _NO_OFFER
@@ -94,7 +94,7 @@ def admission_patch(
     limit_ranges: Sequence[LimitRangeItem] = (),
     max_boost_millicores: int | None = None,
 ) -> Patch:
-    """What to change in a pod that is being created; nothing if no autoscaler governs it."""
+    """Return the patch of a new pod; without an autoscaler it only removes marks of boosts."""
     room = BoostRoom(limit_ranges, max_boost_millicores)
     return size_pod(pod, autoscaler, gates=gates, room=room).patch
 
@@ -106,10 +106,10 @@ def size_pod(
     gates: FeatureGates,
     room: BoostRoom = _ENDLESS,
 ) -> Sizing:
-    """What a pod that is being created gets, and which of its containers get nothing.
+    """Size a pod that is being created, and name its containers that get nothing.
 
-    A pod may come by twice, or be a copy of one that did: a boost that it brings along is not
-    boosted again, so that the second patch changes nothing.
+    Admission may see a pod twice, or see a copy of a pod that it has changed. A boost that the pod
+    brings along is not boosted again, so the second patch changes nothing.
     """
     if autoscaler is None:
         return unmark_pod(pod, gates=gates)
@@ -161,7 +161,7 @@ def _claims(pod: Pod, wishes: Sequence["_ContainerSize"], room: BoostRoom) -> Ma
 
 
 def likeness(pod: Pod) -> tuple[object, ...]:
-    """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
+    """Return the attributes of a pod that decide what an autoscaler gives it, as a key."""
     annotations = pod.annotations, pod.has_empty_annotations
     init = pod.init_peak, pod.init_steps, pod.init_stated
     beside = pod.envelope, pod.overhead, pod.is_windows
@@ -186,7 +186,7 @@ def resource_operations(
 
 
 def zero_limits(container: Container, requests: Resources, limits: Resources) -> set[Resource]:
-    """Of what resources the container keeps a limit of zero, above which no request is valid."""
+    """Return the resources whose request would exceed a limit of zero that `limits` leaves."""
     own = container.spec.limits
     if not own:
         return set()
@@ -212,16 +212,16 @@ def _resource_path(kind: ContainerKind, index: int, *keys: str) -> str:
 
 
 class _ContainerSize(msgspec.Struct, frozen=True):
-    """What a container of a new pod shall get."""
+    """Planned size of a container of a new pod."""
 
     container: Container
     own: Allocation
-    """What it asks for, without a boost that it brings along."""
+    """Resources that its spec asks for, without a boost that it brings along."""
     recommended: Allotment
     share: BoostShare
     """Its CPU, with as much of a boost as there is room for."""
     is_marked: bool = False
-    """Whether the pod says already what the container asked for before its boost."""
+    """True if a mark on the pod already holds what the container asked for before its boost."""
     is_left_alone: bool = False
     is_refused: bool = False
     """True if it keeps resources of its own, since the pod would be refused otherwise."""
@@ -295,9 +295,9 @@ class _Rules:
     """By quota the amounts that are kept for further pods of the owner."""
 
     def refusal(self, wishes: Sequence[_ContainerSize]) -> _Refused | None:
-        """Return why the pod is refused if it gets what is wished; None if it is not.
+        """Return why the namespace refuses the pod with these sizes; None if it accepts them.
 
-        Room for siblings is no reason to refuse what takes no more than the pod as it came.
+        Room that is kept for siblings bounds only amounts above those of the pod as it came.
         """
         allocations, kept = [_result(wish) for wish in wishes], self.kept
         if kept:
@@ -336,7 +336,7 @@ def _refusal_of(rules: _Rules, wishes: Sequence[_ContainerSize]) -> _Refused | N
 
 
 class _PodSizer(msgspec.Struct, frozen=True):
-    """Through which the pods of an autoscaler come, and all that decides what they get."""
+    """Inputs that determine the resources of a new pod."""
 
     autoscaler: Autoscaler
     boosts: bool
@@ -357,17 +357,17 @@ class _PodSizer(msgspec.Struct, frozen=True):
         return self._accepted(pod, _hold_back(wishes, self.room.withheld)), misfits
 
     def _with_boosts(self, pod: Pod, wishes: list[_ContainerSize]) -> list[_ContainerSize]:
-        """Return the wishes with as much of their boosts as there is room for."""
+        """Return the sizes with as much of their boosts as there is room for."""
         shares = [wish.share for wish in wishes]
         fitted = fit_boosts(pod, shares, self.room)
         return wishes if fitted is shares else _with_shares(wishes, fitted)
 
     def _accepted(self, pod: Pod, wishes: list[_ContainerSize]) -> list[_ContainerSize]:
-        """Return what the namespace accepts, where a resource that is refused goes first (D19).
+        """Return the sizes that the namespace accepts: a refused resource is dropped first (D19).
 
-        Of CPU boosts go before the recommendation. The end of a boost is a resize, which the same
-        rules may refuse: what the pod has then must be acceptable too. A pod that would be refused
-        as it came is none of admission's making.
+        Of CPU, boosts are dropped before the recommendation. The same rules may refuse the resize
+        that ends a boost, so the size after that must be acceptable too. A pod that would be
+        refused as it came keeps its sizes: admission did not cause the refusal.
         """
         items = checked_items(self.room.limit_ranges) if self.room.limit_ranges else ()
         if not items and not self.room.quotas:
@@ -396,7 +396,7 @@ class _PodSizer(msgspec.Struct, frozen=True):
         return wishes
 
     def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_ContainerSize]:
-        """What each container shall get, given what boosted ones asked for originally."""
+        """Return the size of each container, given what boosted ones asked for originally."""
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
         is_same = all(map(is_, pod.containers, asked))
         boosts = self.boosts and self.autoscaler.boosts
@@ -430,7 +430,7 @@ class _PodSizer(msgspec.Struct, frozen=True):
     def _span(
         self, container: Container, own: Allocation, recommended: Allotment
     ) -> BoostSpan | None:
-        """The boost that the container is to get, if any, also in mode Off (D5)."""
+        """Return the boost that the container is to get, if any, also in mode Off (D5)."""
         if autoscalers.holds(self.autoscaler, container.name, Resource.CPU):
             return None
         boost = autoscalers.effective_boost(self.autoscaler, container.name)
@@ -531,7 +531,7 @@ def _give_up(wish: _ContainerSize) -> _ContainerSize:
 
 
 def _without(wish: _ContainerSize, kind: Resource, note: NoteKind) -> _ContainerSize:
-    """Return the wish of a container that keeps its own amounts of a resource, with the reason."""
+    """Return the size of a container that keeps its own amounts of a resource, with the reason."""
     found, notes = wish.recommended, wish.recommended.notes
     if kind in found.requests or kind in found.limits:
         kept = [each for each in notes if each.resource is not kind]
@@ -567,7 +567,7 @@ def _result(wish: _ContainerSize) -> Allocation:
 
 
 def _hold_back(wishes: list[_ContainerSize], withheld: Withheld) -> list[_ContainerSize]:
-    """Return the wishes without the part with which pods of the owner were never created."""
+    """Return the sizes without the part that kept pods of the owner from being created."""
     if withheld is Withheld.NOTHING:
         return wishes
     shares = give_up([wish.share for wish in wishes], NoteKind.BOOST_REFUSED)
@@ -617,7 +617,7 @@ def _originals(pod: Pod) -> Mapping[str, Allocation]:
 def _is_stale(wish: _ContainerSize) -> bool:
     """Return True if the mark is not the container's own: its boost would be less (D7).
 
-    Or what follows from it passes the limit of the container, which a template got later.
+    It is stale, too, if the request that follows exceeds a limit that the template got later.
     """
     if not wish.is_marked:
         return False
@@ -685,7 +685,7 @@ def _container_operations(
         ]
     is_regular = container.kind is ContainerKind.REGULAR
     if not operations and is_regular and _is_bare(container) and not wish.is_left_alone:
-        # The original opens the map before it knows what to put there, and tells of it.
+        # The original creates the map before it knows what to put there, and reports it.
         return [Add(_resource_path(container.kind, container.index), {})]
     return operations
 

@@ -45,7 +45,7 @@ class BoostRoom(msgspec.Struct, frozen=True):
     awaited_pods: int = 0
     """Pods that its owner may be about to create; each needs room without a boost."""
     missing_pods: int = 0
-    """Pods of which its owner says that they are missing, and that did not come since."""
+    """Pods that are missing by the status of its owner, and that were not created since."""
     max_priority: int = MAX_PRIORITY
     """`--max-boosted-priority`."""
     withheld: Withheld = Withheld.NOTHING
@@ -53,7 +53,7 @@ class BoostRoom(msgspec.Struct, frozen=True):
 
 
 class BoostShare(msgspec.Struct, frozen=True):
-    """The CPU of one container: what it gets, and of which boost."""
+    """The CPU that one container gets: its usual CPU, and a share of its boost."""
 
     container: Container
     usual: Allocation
@@ -84,7 +84,7 @@ class BoostShare(msgspec.Struct, frozen=True):
         return self.request if side is Side.REQUESTS else self.limit or 0
 
     def usual_amount(self, side: Side) -> int:
-        """The same without a boost."""
+        """The CPU that the container requests without a boost, or its limit then; 0 for none."""
         if self.span is None:
             return self.amount(side)
         usual = self.span.usual_request if side is Side.REQUESTS else self.span.usual_limit
@@ -92,7 +92,7 @@ class BoostShare(msgspec.Struct, frozen=True):
 
 
 def share_of(container: Container, usual: Allocation, span: BoostSpan | None) -> BoostShare:
-    """The share of a container with its whole boost."""
+    """Return the share of a container with its whole boost."""
     if span is not None:
         return BoostShare(container, usual, span, span.request, span.limit)
     limit = (usual.limits or NO_AMOUNTS).get(_CPU)
@@ -102,7 +102,7 @@ def share_of(container: Container, usual: Allocation, span: BoostSpan | None) ->
 
 
 def fit_boosts(pod: Pod, shares: Sequence[BoostShare], room: BoostRoom) -> Sequence[BoostShare]:
-    """The shares with as much of their boosts as there is room for."""
+    """Return the shares with as much of their boosts as there is room for."""
     if not any(map(_SPAN, shares)):
         return shares
     if pod.envelope is not None:
@@ -137,7 +137,7 @@ def fit_boosts(pod: Pod, shares: Sequence[BoostShare], room: BoostRoom) -> Seque
 
 
 def give_up(shares: Sequence[BoostShare], note: NoteKind) -> list[BoostShare]:
-    """The shares without any boost, for a reason."""
+    """Return the shares without any boost, with the reason as a note."""
     return [
         usual if share.span is None else _noted(usual, note)
         for share, usual in zip(shares, _usual(shares), strict=True)
@@ -156,7 +156,7 @@ def _left_out(share: BoostShare) -> BoostShare:
 
 @dataclass(frozen=True, slots=True)
 class _ContainerBound:
-    """The most that any container may have."""
+    """Maximum that each container may have."""
 
     side: Side
     most: int
@@ -168,14 +168,14 @@ class _ContainerBound:
         return [self.cut_one(share) for share in shares]
 
     def cut_one(self, share: BoostShare) -> BoostShare:
-        """One share inside the bound."""
+        """Return one share inside the bound."""
         least, given = share.usual_amount(self.side), share.amount(self.side)
         return _with_amount(share, self.side, min(given, max(self.most, least)), self.note)
 
 
 @dataclass(frozen=True, slots=True)
 class _PodBound:
-    """The most that all containers may have together."""
+    """Maximum that all containers may have together."""
 
     side: Side
     most: int
@@ -208,7 +208,7 @@ class _PodBound:
 
 @dataclass(frozen=True, slots=True)
 class _Ratios:
-    """The most that limits may be beside their requests (`maxLimitRequestRatio`)."""
+    """Maximum ratio of limits to requests (`maxLimitRequestRatio`)."""
 
     limit_ranges: Sequence[LimitRangeItem]
 
@@ -318,13 +318,13 @@ def _noted(share: BoostShare, note: NoteKind | None) -> BoostShare:
 
 
 def _with_limit(share: BoostShare) -> BoostShare:
-    """The share with the limit that belongs to its request."""
+    """Return the share with the limit that belongs to its request."""
     span = share.span
     return share if span is None else replace(share, limit=span.limit_at(share.request))
 
 
 def _below_limit(share: BoostShare) -> BoostShare:
-    """The share with a request that its limit allows."""
+    """Return the share with a request that its limit allows."""
     span = share.span
     if span is None or share.limit is None:
         return share

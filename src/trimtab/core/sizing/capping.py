@@ -1,9 +1,9 @@
 """Resource policies and limit ranges: a recommendation, capped for one pod.
 
-First the whole pod is made to fit the pod-type limit range (`pod_limit_range.py`). Then each
-container is made to fit the container-type limit range, the autoscaler's policy and, where only
-requests are controlled, its own limit; the later rule wins. Limits follow their requests in
-proportion, so a bound on limits is a bound on requests. In the end the pod must fit some node.
+First the whole pod is made to fit the pod-type limit range (`fit_pod`). Then each container is made
+to fit the container-type limit range, the autoscaler's policy and, where only requests are
+controlled, its own limit; the later rule wins. Limits follow their requests in proportion, so a
+bound on limits is a bound on requests. In the end the pod must fit some node.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def _requests_of_others(
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """What the amounts of all containers are multiplied with."""
+    """Factor by which the amounts of all containers are multiplied."""
 
     numerator: int = 1
     denominator: int = 1
@@ -108,7 +108,7 @@ def _factor(
     item: LimitRangeItem,
     fixed: Collection[str],
 ) -> _Factor:
-    """How the amounts of all containers must change; not at all if the pod fits."""
+    """Return the factor that makes the pod fit; a factor of 1 if it fits, or if no size would."""
     total, moving, staying = _totals(kind, amounts, pod, item.default, fixed)
     total_limit = moving + staying
     minimum = amount_of(item.min, kind)
@@ -134,7 +134,7 @@ def _factor_without_limits(minimum: int, total: int, unadvised: int) -> _Factor:
 
 
 def _unadvised(kind: Resource, amounts: _ByContainer, pod: Pod) -> int:
-    """What containers request of which no amount is recommended: it stays, and counts."""
+    """Sum the requests of containers without a recommended amount: they stay, and count."""
     return sum(
         amount_of(container.current.requests, kind)
         for container in pod.containers
@@ -176,7 +176,7 @@ def _scale(
 
 
 def _scale_amounts(amounts: Resources, factors: _Factors, *, is_fixed: bool) -> Resources:
-    # An amount that is not there stays so: a zero in its place would be taken for advice.
+    # A missing amount stays missing: a zero would look like a recommendation.
     return {
         kind: factors[kind].apply(amount, is_fixed=is_fixed) for kind, amount in amounts.items()
     }
@@ -201,10 +201,10 @@ def cap_for_pod(
     limit_ranges: Sequence[LimitRangeItem] = (),
     held: frozenset[Held] = frozenset(),
 ) -> Capped:
-    """The recommendation for the containers of the pod, inside policies and limit ranges.
+    """Return the recommendation for the containers of the pod, inside policies and limit ranges.
 
-    Without a recommendation there is nothing to cap, whatever policies and limit ranges say, and
-    neither what is held nor what the policies do not control is in it.
+    Without a recommendation there is nothing to cap, whatever policies and limit ranges say. The
+    result leaves out held amounts, and resources that the policies do not control.
     """
     if recommendations is None:
         return Capped()
@@ -295,7 +295,7 @@ def _without_negatives(recommendation: ContainerRecommendation) -> ContainerReco
 def _without_held(
     recommendation: ContainerRecommendation, held: frozenset[Held]
 ) -> ContainerRecommendation:
-    """The recommendation without amounts that are nobody's to apply."""
+    """Return the recommendation without the amounts that are held."""
     name = recommendation.container_name
     free = [kind for kind in BOTH if not held & {Held(kind), Held(kind, name)}]
     return _change_amounts(

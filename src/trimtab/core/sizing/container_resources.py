@@ -1,4 +1,4 @@
-"""What the recommendation gives each container of a pod: requests, and the limits that follow."""
+"""Recommended resources of each container of a pod: requests, and the limits that follow."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from trimtab.core.sizing.capping import Capped, cap_for_pod
 
 
 class Allotment(msgspec.Struct, frozen=True):
-    """What one container should get, and what was done to it on the way."""
+    """Resources that one container should get, and notes on what changed them."""
 
     requests: Resources = msgspec.field(default_factory=dict)
     limits: Resources = msgspec.field(default_factory=dict)
@@ -28,10 +28,10 @@ def recommended_for_pod(
     limit_ranges: Sequence[LimitRangeItem] = (),
     capped: Capped | None = None,
 ) -> Mapping[str, Allotment]:
-    """By container what the autoscaler's recommendation comes to; nothing in mode Off.
+    """Return by container what the autoscaler recommends for the pod; nothing in mode Off.
 
-    A container in mode Off gets nothing either: what is recommended for it dates from before. Who
-    has `capped` the recommendation for the pod already may bring it along.
+    A container in mode Off gets nothing either: its recommendation is an old one. A caller that has
+    `capped` the recommendation for the pod already may pass it.
     """
     if autoscaler.mode is UpdateMode.OFF or autoscaler.recommendation is None:
         return {}
@@ -61,13 +61,13 @@ def recommended_for_pod(
 
 
 def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
-    """Whether the container's limits follow its requests."""
+    """Return True if the container's limits follow its requests."""
     policy = autoscalers.policy_for(autoscaler.policies, container.name)
     return policy is None or policy.controlled_values is ControlledValues.REQUESTS_AND_LIMITS
 
 
 def is_off(autoscaler: Autoscaler, container: Container) -> bool:
-    """Whether the container is not to be scaled."""
+    """Return True if the container is not to be scaled."""
     policies = autoscaler.policies
     return bool(policies) and not autoscalers.scales(policies, container.name)
 
@@ -78,7 +78,7 @@ def wanted_by_autoscaler(
     limit_ranges: Sequence[LimitRangeItem],
     capped: Capped | None = None,
 ) -> TargetResources:
-    """What the recommendation comes to for the containers that are scaled."""
+    """Return the recommended resources of the containers that are scaled."""
     recommended = recommended_for_pod(pod, autoscaler, limit_ranges, capped)
     return {
         container.name: Allocation(found.requests, found.limits)

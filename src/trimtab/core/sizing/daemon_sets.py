@@ -1,13 +1,13 @@
-"""DaemonSets: what each node has to keep for their pods before any other pod can have it.
+"""DaemonSets: the room that each node keeps for their pods before all other pods.
 
-The amounts follow from the pod templates, so that they are known where pods are not watched, and
-on a node that no pod has reached yet. Pods whose owner is the node itself (static pods) are in no
+The amounts follow from the pod templates. So they are known where pods are not watched, and on a
+node that no pod has reached yet. Pods whose owner is the node itself (static pods) are in no
 DaemonSet and do not count.
 
 Any tenant can create a DaemonSet whose pods fit on no node, and nothing has to give way to it. So
-the status of a DaemonSet decides how far it is believed. If all its pods are ready and have its
+the status of a DaemonSet decides how far it counts. If all its pods are ready and have its
 template, it counts in full. Else it is not known on which nodes they run: it counts only on nodes
-of which it would take a part.
+of which it would take a limited part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,11 +27,11 @@ from trimtab.core.sizing.pod_totals import requested_after
 
 _CERTAIN: Final = 1.0
 _MOST_READY: Final = 0.5
-"""If so many of its pods are ready, a DaemonSet runs: nodes come and go, and templates change."""
+"""Share of ready pods at which a DaemonSet runs: nodes come and go, and templates change."""
 _LARGE_SHARE: Final = 0.5
-"""Part of a node that DaemonSets may take which run on half of the nodes or more."""
+"""Part of a node for DaemonSets of which at least half of the pods are ready."""
 _SMALL_SHARE: Final = 0.1
-"""Part of a node that DaemonSets may take of which it is not known if they run at all."""
+"""Part of a node for DaemonSets of which fewer pods, or none, are ready."""
 
 
 def list_daemons(
@@ -68,7 +68,7 @@ def _daemon(
 
 
 def _share(workload: Workload) -> float:
-    """Return the part of a node that a DaemonSet is believed to take there."""
+    """Return the maximum part of a node that counts for a DaemonSet, by its status."""
     wanted, ready = workload.replicas or 0, workload.ready or 0
     if wanted and min(ready, workload.updated or 0) >= wanted:
         return _CERTAIN

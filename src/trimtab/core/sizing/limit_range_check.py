@@ -27,7 +27,7 @@ def checked_items(items: Iterable[LimitRangeItem]) -> Sequence[LimitRangeItem]:
 def would_refuse(
     items: Sequence[LimitRangeItem], pod: Pod, allocations: Sequence[Allocation]
 ) -> bool:
-    """Tell if a LimitRange refuses a new pod whose containers have these resources, in order."""
+    """Return True if a LimitRange refuses a new pod with these container resources, in order."""
     return find_refused(items, pod, allocations) is not None
 
 

@@ -1,8 +1,8 @@
 """Proportions of limits to requests that last through any number of resizes in place.
 
-A limit is a whole number of millicores or bytes, so each resize rounds it. Were the next one to
-start from the rounded limit, a limit would melt away until it is the request. So the first resize
-that rounds writes down on the pod what the container had, and later ones start from that.
+A limit is a whole number of millicores or bytes, so each resize rounds it. If each resize
+started from the rounded limit, the limit would shrink step by step to the request. So the first
+resize that rounds records on the pod what the container had, and later ones start from that.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from trimtab.core.sizing.startup_boost import format_original, parse_original
 
 
 def with_proportions(container: Container, annotations: Mapping[str, str]) -> Container:
-    """Return the container with the proportions that are written down for it.
+    """Return the container with the proportions that are recorded for it.
 
     They count where its present limit follows from them: else a person has set another one, and
     that counts.

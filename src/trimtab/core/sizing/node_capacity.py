@@ -1,8 +1,8 @@
 """Room on nodes: no pod is to become larger than the largest node that could take it (F21).
 
 Nodes bound requests alone, and all of a pod's containers together. Only nodes count that the pod
-may go to (`placement.py`); one that may go to none of those there are is not bound by them. A node
-has room for what it can allocate, but for the pods of DaemonSets that run there. The room of
+may go to (`nodes.may_go_to`); a pod that may go to none of them is not bound by them. A node has
+room for what it can allocate, but for the pods of DaemonSets that run there. The room of
 DaemonSets whose pods may not run there is bounded (`daemon_sets.py`).
 """
 
@@ -20,9 +20,9 @@ from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 _MOST_PLACEMENTS: Final = 10_000
-"""For so many different demands the answer is remembered."""
+"""Maximum number of different placements whose answers are remembered."""
 _MOST_CHARACTERS: Final = 1024
-"""Answers for longer demands are not remembered."""
+"""Maximum length of a placement whose answer is remembered."""
 
 
 DAEMON_SET: Final = "DaemonSet"
@@ -84,7 +84,7 @@ class NodeRooms:
         return self._find((pod.placement, own_daemon(pod), "")).rooms
 
     def takes_elsewhere(self, pod: Pod, requests: Resources) -> bool:
-        """Return whether a node other than the pod's own is large enough for a pod like it.
+        """Return True if a node other than the pod's own is large enough for a pod like it.
 
         How full such a node is plays no part. Where no node is known, nothing speaks against it.
         """
@@ -134,7 +134,7 @@ class NodeRooms:
         return _beside_doubtful(left, doubtful, own) if doubtful else left
 
     def _named(self, placement: Placement | None) -> Iterable[Node]:
-        """The nodes of which one has to be looked at."""
+        """Return the nodes to look at: those that the placement names, or all."""
         names = None if placement is None else placement.node_names
         if names is None:
             return self.nodes
@@ -156,12 +156,12 @@ class _Frontier:
 
 
 def _is_short(placement: Placement | None) -> bool:
-    """Tell if a placement may be kept: tenants choose how long it is."""
+    """Return True if the placement is short enough to keep: tenants choose its length."""
     return placement is None or placement.count_characters() <= _MOST_CHARACTERS
 
 
 def own_daemon(pod: Pod) -> WorkloadName | None:
-    """The DaemonSet that the pod is of: a pod needs no room beside itself."""
+    """Return the DaemonSet that owns the pod, if any: a pod needs no room beside itself."""
     owner = pod.owner
     if owner is None or owner.kind != DAEMON_SET:
         return None
@@ -281,7 +281,7 @@ def _frontier(rooms: Iterable[tuple[tuple[int, int], str]]) -> _Frontier:
 
 
 def cpu_room(limit_ranges: Iterable[LimitRangeItem], memory_bytes: int) -> int | None:
-    """The most CPU that some node has to give beside so much memory; None if nothing is known."""
+    """Return the most CPU of a node with so much memory, or else of any; None if none is known."""
     rooms = [item.max or NO_AMOUNTS for item in limit_ranges if item.type is LimitRangeType.NODE]
     able = [each for each in rooms if limits.amount_of(each, Resource.MEMORY) >= memory_bytes]
     return max((limits.amount_of(each, Resource.CPU) for each in able or rooms), default=None)
@@ -331,7 +331,7 @@ class _Stake(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """What a pod asks for of one resource."""
+    """Amounts of one resource that a pod asks for."""
 
     stakes: Mapping[str, _Stake]
     """For containers with a recommendation, by name."""

@@ -1,7 +1,7 @@
-"""Resources of the pod itself: which containers' wishes fit in them.
+"""Resources of the pod itself: find the containers whose wanted resources fit in them.
 
 Requests of all containers together must fit in the pod's, and each limit must be within the pod's.
-A container whose wish does not fit keeps what it has; the others still get theirs.
+A container whose wanted resources do not fit keeps what it has; the others still get theirs.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _NOTHING: Final = Allocation()
 
 @dataclass(frozen=True, slots=True)
 class _Stake:
-    """What one container asks for."""
+    """Requests and limits that one container asks for."""
 
     is_sidecar: bool
     requests: Resources
@@ -33,7 +33,7 @@ class _Stake:
 
 
 def without_misfits(pod: Pod, wanted: TargetResources) -> TargetResources:
-    """Of what is wanted for a pod that runs only what fits in the resources of the pod itself."""
+    """Keep only the wanted resources of a running pod that fit in the resources of the pod."""
     misfits = find_misfits(pod, wanted)
     if not misfits:
         return wanted
@@ -41,9 +41,9 @@ def without_misfits(pod: Pod, wanted: TargetResources) -> TargetResources:
 
 
 def find_misfits(pod: Pod, wanted: Mapping[str, Allotment | Allocation]) -> tuple[str, ...]:
-    """The names of containers that cannot get what is wanted for them, in the pod's order.
+    """Return the names of containers that cannot get what is wanted for them, in the pod's order.
 
-    What gives back is granted first, and then in the pod's order whatever still fits.
+    Containers that ask for no more come first, then the others in the pod's order while they fit.
     """
     envelope = pod.envelope
     if envelope is None:
@@ -85,7 +85,7 @@ class _Totals:
             sums[kind] += sign * stake.requests.get(kind, 0)
 
     def fit(self) -> bool:
-        """Tell if the containers fit in the pod at the worst moment of its life."""
+        """Return True if the containers fit in the pod at the worst moment of its life."""
         regular, sidecars = self._sums[False], self._sums[True]
         first = self._envelope.init_requests
         return all(

@@ -19,7 +19,7 @@ from trimtab.core.sizing.capping import Capped
 from trimtab.core.sizing.container_resources import overlaid
 
 Sizing: TypeAlias = Callable[[Capped], TargetResources]
-"""Tells what a resize asks for by a recommendation."""
+"""Function that returns what a resize asks for by a capped recommendation."""
 
 
 def keep_class(pod: Pod, autoscaler: Autoscaler, capped: Capped, size: Sizing) -> Capped:

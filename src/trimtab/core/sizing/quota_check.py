@@ -119,7 +119,10 @@ def _counted(pod: Pod, allocations: Sequence[Allocation], claim: QuotaClaim) -> 
 
 
 def _is_unstated(pod: Pod, allocations: Sequence[Allocation], claim: QuotaClaim) -> bool:
-    """Tell if a container does not state an amount; a pod with resources of its own need not."""
+    """Return True if a container has to state an amount and does not.
+
+    The containers of a pod with resources of its own need not state it.
+    """
     return pod.envelope is None and any(
         _stated(each, claim) is None for each in _with_init(pod, allocations)
     )
@@ -140,7 +143,7 @@ def _stated(allocation: Allocation, claim: QuotaClaim) -> int | None:
 
 
 def room_for_siblings(quota: Quota, usage: Claims, *, missing: int, awaited: int) -> Claims:
-    """Return what of a quota is kept for further pods of an owner, each of which needs so much.
+    """Return the part of a quota that is kept for further pods of an owner, with this usage each.
 
     `missing` of them are known to be missing. Where the owner's status is old, up to `awaited` may
     be; those that exist are in the quota's use, so that only the rest can be missing.

@@ -15,7 +15,7 @@ from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim
 
 LIFETIME_SECONDS: Final = 10.0
 MAX_GRANTS: Final = 256
-"""More grants than this to one quota are put together, and end together."""
+"""Maximum number of grants of one quota; further ones are merged, and end together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ NOTHING_GRANTED: Final = Granted()
 
 
 def settle(granted: Granted, left: Claims, now: float) -> Granted:
-    """The grants that still count, now that so much is left."""
+    """Return the grants that still count, given the amounts that are left now."""
     used = {claim: granted.left.get(claim, amount) - amount for claim, amount in left.items()}
     pending = []
     for grant in granted.grants:
@@ -55,7 +55,7 @@ def settle(granted: Granted, left: Claims, now: float) -> Granted:
 
 
 def add_grant(granted: Granted, amounts: Claims, now: float) -> Granted:
-    """The grants with one more."""
+    """Return the grants with one more."""
     grants = granted.grants
     if len(grants) >= MAX_GRANTS:
         amounts = Counter(grants[-1].amounts) + Counter(amounts)
@@ -64,7 +64,7 @@ def add_grant(granted: Granted, amounts: Claims, now: float) -> Granted:
 
 
 def without_granted(quota: Quota, granted: Granted) -> Quota:
-    """The quota with what is left of it for the next pod."""
+    """Return the quota with what is left of it for the next pod."""
     if not granted.grants:
         return quota
     pending: Counter[QuotaClaim] = Counter()

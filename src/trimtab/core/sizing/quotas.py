@@ -17,14 +17,14 @@ from trimtab.core.model.selectors import Operator
 
 
 class Side(StrEnum):
-    """What of a container's resources a quota counts."""
+    """Side of a container's resources that a quota counts."""
 
     REQUESTS = "requests"
     LIMITS = "limits"
 
 
 class QuotaClaim(NamedTuple):
-    """What is counted."""
+    """One amount that a quota counts."""
 
     side: Side
     resource: Resource
@@ -35,7 +35,7 @@ Claims: TypeAlias = Mapping[QuotaClaim, int]
 
 @dataclass(frozen=True, slots=True)
 class QuotaScope:
-    """Which pods a quota is for."""
+    """Scope of a quota: a condition on the pods that it counts."""
 
     name: str
     operator: str = Operator.EXISTS
@@ -49,20 +49,20 @@ class Quota:
     namespace: str
     name: str
     left: Claims = field(default_factory=dict)
-    """What is not used; less than nothing where the quota was made smaller."""
+    """Amounts that are not used; negative where the quota was made smaller."""
     scopes: tuple[QuotaScope, ...] = ()
-    """All of which a pod must be in; without any the quota is for all pods."""
+    """Scopes that must all include a pod; a quota without any counts all pods."""
     used: Claims = field(default_factory=dict)
     """Amounts that pods of the namespace have, or were granted, of what is counted."""
 
 
 def covers(quota: Quota, pod: Pod, wanted: TargetResources) -> bool:
-    """Whether the quota counts the pod's successor; not if nobody can tell from the pod."""
+    """Return True if the quota counts the pod's successor; False for a scope not known here."""
     return all(_is_in(scope, pod, wanted) for scope in quota.scopes)
 
 
 def growth(pod: Pod, wanted: TargetResources) -> Counter[QuotaClaim]:
-    """By how much more of each thing the pod's successor asks for; below zero where it is less."""
+    """Return how much more the pod's successor claims of each amount; negative if less."""
     grown: Counter[QuotaClaim] = Counter()
     for container in pod.containers:
         if container.name in wanted:

@@ -1,4 +1,4 @@
-"""New pods that never come into being: when to give them less than an autoscaler wants.
+"""New pods that are never created: when to give them less than an autoscaler wants.
 
 An admission policy, another webhook or a quota may refuse a pod for the size that admission gave
 it. Admission cannot read such rules, and the owner of the pod sends the same pod again and again.
@@ -66,7 +66,7 @@ PodSize: TypeAlias = Mapping[str, int]
 
 
 class Withheld(StrEnum):
-    """Part of an autoscaler's wishes that a new pod does not get."""
+    """Part of what an autoscaler wants for a new pod that the pod does not get."""
 
     NOTHING = "Nothing"
     BOOST = "Boost"
@@ -351,7 +351,7 @@ def _are_refused(
 ) -> bool:
     """Return True if the pods that came like the latest were kept from being created.
 
-    Needed are so many of them, over so many seconds.
+    `needed` is the minimum number of such pods, and of seconds over which they came.
     """
     pause = now - attempts.at
     least, seconds = needed

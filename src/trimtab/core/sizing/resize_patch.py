@@ -1,7 +1,7 @@
-"""Resizing in place: what a running pod shall have in, the patches that bring it there out.
+"""Resizing in place: the patches that bring a running pod to its wanted resources.
 
-Two patches each time, since the API server takes resources and metadata by different doors. Only
-what changes is in them.
+There are two patches, since the API server takes resources only through the subresource `resize`,
+and metadata only through the pod itself. Both contain only what changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _NOTHING: Final = Allocation()
 
 
 class ResizeEffect(Enum):
-    """What a resize does to a pod."""
+    """Effect of a resize on a pod."""
 
     NONE = auto()
     SAME_QOS = auto()
@@ -33,24 +33,24 @@ class ResizeEffect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResizePatch:
-    """How to resize one pod in place."""
+    """Patches that resize one pod in place."""
 
     resources: Patch
     """For `pods/<name>/resize`."""
     metadata: Patch
     """For the pod itself, once the first one went through."""
     keeps_qos: bool
-    """Whether the pod stays in its QoS class; the API server refuses the resize if not."""
+    """True if the pod stays in its QoS class; the API server refuses the resize if not."""
 
 
 def resize_patch(
     pod: Pod, wanted: Mapping[str, Allocation], *, ended_boosts: Iterable[str] = ()
 ) -> ResizePatch | None:
-    """The patches that set what is wanted by container; None if there is nothing to change.
+    """Return the patches that set the wanted resources; None if there is nothing to change.
 
-    The marks of boosts that have ended go with them, also those of containers that are gone. What a
-    container has a limit of zero of is left alone: the API server takes neither a request above it
-    nor, of a pod that runs, the limit away.
+    They also remove the marks of `ended_boosts`, even of containers that are gone. A resource with
+    a limit of zero is left alone: the API server refuses a request above it, and it does not remove
+    the limit of a running pod.
     """
     changes = _changes(pod, wanted)
     resources = tuple(
@@ -69,7 +69,7 @@ def resize_patch(
 
 
 def resize_effect(pod: Pod, wanted: Mapping[str, Allocation]) -> ResizeEffect:
-    """What the patches for what is wanted would come to, for those who do not need them yet."""
+    """Return the effect of a resize to the wanted resources, without making the patches."""
     changes = _changes(pod, wanted)
     if not any(change.requests or change.limits for _, change in changes):
         return ResizeEffect.NONE
@@ -84,7 +84,7 @@ def _changes(pod: Pod, wanted: Mapping[str, Allocation]) -> list[tuple[Container
 
 
 def _change(container: Container, wanted: Allocation) -> Allocation:
-    """What is wanted, as far as the spec says otherwise and allows it."""
+    """Return the wanted amounts that differ from the spec and that it allows."""
     spec = container.spec
     requests, limits = wanted.requests or NO_AMOUNTS, wanted.limits or NO_AMOUNTS
     stuck = zero_limits(container, requests, limits)

@@ -120,7 +120,7 @@ def _whole_limit(
 
 
 def boosted_millicores(boost: CpuBoost, base_millicores: int) -> int:
-    """What a boost makes of its base, before anything caps it."""
+    """Return the CPU that a boost makes of its base, before anything caps it."""
     match boost.type or BoostType.FACTOR:
         case BoostType.FACTOR:
             if boost.factor is None or boost.factor < 1:
@@ -169,9 +169,9 @@ def marked_containers(pod: Pod) -> tuple[str, ...]:
 
 
 def believes_marks(pod: Pod) -> bool:
-    """Return True if the pod tells that admission set a CPU request, as every boost does.
+    """Return True if an annotation shows that admission set a CPU request, as every boost does.
 
-    The original writes the same, so that its boosts end, too.
+    The original writes the same annotation, so that its boosts end, too.
     """
     return cap_notes.tells_of_cpu(pod.annotations.get(UPDATES, ""))
 
@@ -203,7 +203,7 @@ def next_boost_end(
     *,
     unschedulable_timeout: timedelta | None = UNSCHEDULABLE_FOR,
 ) -> datetime | None:
-    """The next moment at which a boost of the pod ends by itself, as far as can be told now."""
+    """Return the next moment at which a boost of the pod ends by itself, as far as known now."""
     ends = [
         boost_ends(pod, boost_duration(autoscaler, name), max_duration)
         for name in boosted_containers(pod)
@@ -222,13 +222,13 @@ def finds_no_room(pod: Pod, now: datetime, timeout: timedelta | None = UNSCHEDUL
 
 
 def crowded_out(pods: Iterable[Pod], most: int) -> frozenset[str]:
-    """Of the boosted pods of one node the uids of those that are too many: the youngest."""
+    """Return the uids of the youngest boosted pods of a node, beyond the `most` that may be."""
     ranked = sorted(pods, key=lambda pod: (pod.created_at or _END_OF_TIME, pod.namespace, pod.name))
     return frozenset(pod.uid for pod in ranked[most:])
 
 
 def boost_duration(autoscaler: Autoscaler | None, container_name: str) -> timedelta:
-    """How long a boost outlasts the moment of readiness: the container's word, else the general."""
+    """Return how long a boost outlasts readiness: the container's own value, or the general one."""
     if autoscaler is None:
         return _NO_TIME
     policy = autoscalers.policy_for(autoscaler.policies, container_name)
@@ -240,7 +240,7 @@ def boost_duration(autoscaler: Autoscaler | None, container_name: str) -> timede
 def boost_ends(
     pod: Pod, duration: timedelta, max_duration: timedelta | None = MAX_BOOST_DURATION
 ) -> datetime | None:
-    """The moment from which on a boost is over, as far as can be told now; None if it cannot."""
+    """Return the moment at which a boost is over, as far as known now; None if it is not known."""
     ends = [_hard_end(pod, max_duration)]
     if pod.ready_since is not None:
         ends.append(_later(pod.ready_since, max(duration, _NO_TIME)))
@@ -250,7 +250,7 @@ def boost_ends(
 def is_overdue(
     pod: Pod, now: datetime, max_duration: timedelta | None = MAX_BOOST_DURATION
 ) -> bool:
-    """Whether the pod started so long ago that no boost of it may last."""
+    """Return True if the pod started so long ago that no boost of it may last."""
     end = _hard_end(pod, max_duration)
     return end is not None and end <= now
 
@@ -278,7 +278,7 @@ def format_original(own: Allocation, usual: Allocation | None = None) -> str:
 
 
 def parse_original(text: str) -> Allocation | None:
-    """What the pod spec asked for, from the annotation's value; None if that is corrupt."""
+    """Parse the annotation's value: what the pod spec asked for; None if it is corrupt."""
     try:
         written = msgspec.json.decode(text, type=_Original)
         original = Allocation(_parse_amounts(written.requests), _parse_amounts(written.limits))

@@ -1,7 +1,7 @@
-"""How much a pod wants to change, whether that is enough, and who goes first.
+"""Size and urgency of the change that a pod needs, and the order of such changes.
 
-Everything is judged by the recommendation as capped for the pod. What may be done about it, and
-how many pods of a workload at once, is left to others.
+All is measured against the recommendation as capped for the pod. Other modules decide between
+resize and eviction, and how many pods of a workload may change at once.
 """
 
 import re
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """How large, how old or how urgent a change must be; the defaults are the original's."""
+    """Thresholds of size, age and urgency for a change; the defaults are the original's."""
 
     smallest_change: float = 0.1
     """`--pod-update-threshold`."""
@@ -68,18 +68,18 @@ class Thresholds:
         return self.smallest_change / 2
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse negative values."""
         validation.require_at_least("smallest_change", self.smallest_change, 0)
         validation.require_at_least("lifetime", self.lifetime.total_seconds(), 0)
         validation.require_at_least("quick_oom", self.quick_oom.total_seconds(), 0)
 
 
 class Urgent(Protocol):
-    """Whatever wants a change."""
+    """Anything with a change to make, such as a candidate."""
 
     @property
     def change(self) -> Change:
-        """How large it is."""
+        """Size of the change."""
         ...
 
 
@@ -132,7 +132,7 @@ def _parse_observed(value: str) -> frozenset[str] | None:
 
 
 def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: datetime) -> bool:
-    """Whether a scaled container was lately killed for want of memory, soon after its start."""
+    """Return True if a scaled container was lately OOM-killed, soon after its start."""
     return bool(killed_early(pod, autoscaler, threshold, now))
 
 
@@ -143,7 +143,7 @@ def killed_early(
     killed = [
         each
         for each in pod.containers
-        # Most containers have never ended, and every pod is asked.
+        # Cheapest first: most containers have never ended, and all pods are checked.
         if each.last_termination is not None and _died_quickly(each, threshold, now)
     ]
     if not killed:
@@ -198,7 +198,7 @@ def reason_to_wait(
     thresholds: Thresholds,
     has_new_role: bool = False,
 ) -> HoldReason | None:
-    """Why the change is not worth acting on now, or None if it is; an unknown age is no age.
+    """Return why the change should wait, or None if it is due; an unknown age counts as young.
 
     A pod that another autoscaler has taken over since its last change may be of any age.
     """
@@ -217,10 +217,10 @@ def reason_to_wait(
 
 
 def is_trifle(pod: Pod, wanted: Mapping[str, Allocation], thresholds: Thresholds) -> bool:
-    """Return True if nothing changes by so much that containers should restart for it.
+    """Return True if no amount changes enough to restart containers for it.
 
     With a long history bounds lie close to the target, and follow it by a bucket at a time. Growth
-    may matter all the same. What a pod has too much of does not hurt it, unless it is pending.
+    may matter all the same. An excess does not hurt a pod, unless the pod is pending.
     """
     steps = [
         (amount - has) / has if (has := requests.get(kind, 0)) else inf
@@ -242,12 +242,12 @@ def age_of(pod: Pod, last_updated_at: datetime | None, now: datetime) -> timedel
 
 
 def most_urgent_first(candidates: Iterable[AnyUrgent]) -> list[AnyUrgent]:
-    """Those that grow before the others, then the larger change; equals keep their order."""
+    """Sort by urgency: growth first, then the larger change; equals keep their order."""
     return sorted(candidates, key=lambda candidate: urgency_rank(candidate.change))
 
 
 def urgency_rank(change: Change) -> tuple[bool, float]:
-    """By what changes are ordered: the smaller it is, the sooner it is the change's turn."""
+    """Return the sort key of a change; the most urgent change has the smallest."""
     return not change.scale_up, -change.relative_difference
 
 

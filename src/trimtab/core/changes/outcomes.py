@@ -1,4 +1,4 @@
-"""What a plan says about one pod."""
+"""Outcomes of a plan for one pod: evict it, resize it, end its boost or hold it."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,7 +29,7 @@ class Evict:
     change: Change
     quick_oom: bool = False
     wanted: TargetResources = field(default_factory=dict)
-    """What its successor should have."""
+    """Resources that its successor should have."""
     place: Place | None = field(default=None, compare=False)
     """The room that the plan sets aside for its successor; None if it looks for none."""
 
@@ -84,7 +84,7 @@ class Unboost:
 
 
 Act: TypeAlias = Evict | Resize | Unboost
-"""What is done about a pod."""
+"""Change that the updater makes to a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,13 @@ class Hold:
     autoscaler: AutoscalerName | None
     reason: HoldReason
     change: Change | None = None
-    """What it would change, as far as that was looked at."""
+    """The change that it needs, as far as measured."""
     withheld: Act | None = None
-    """What would be done but for the reason, where that was decided."""
+    """The act that the reason prevents, where it was decided."""
     wanted: TargetResources | None = field(default=None, compare=False)
-    """What its containers should have, of a pod that is held although it wants a change."""
+    """Resources that its containers should have, if it is held although it needs a change."""
     until: datetime | None = field(default=None, compare=False)
-    """When another look is worth it although nothing happens, where that is known."""
+    """Time of the next check that may differ although nothing happens, where known."""
     detail: str = ""
     """Why the kubelet, the API server or a quota refuses the change, as far as known."""
 
@@ -110,7 +110,7 @@ Outcome: TypeAlias = Act | Hold
 
 
 def wanted_in_the_end(outcome: Outcome) -> TargetResources | None:
-    """What the pod's containers should have, by whichever act; None if that was not looked at."""
+    """Return the resources that the pod's containers should have; None if not determined."""
     if isinstance(outcome, Hold) and outcome.wanted is None and outcome.withheld is not None:
         return outcome.withheld.wanted
     return outcome.wanted

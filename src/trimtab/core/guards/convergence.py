@@ -1,10 +1,10 @@
-"""Whether changes have the effect they were made for, and who is to suspect if not.
+"""Check that changes have their effect on pods, and name a suspect where they do not.
 
 Each change says what its pod, or the successor of an evicted one, should request. A successor is
-a pod of the same workload that was not there at the time. What counts is that it came nearer to
-what was wanted: recommendations move on meanwhile. The CPU of a boosted successor says nothing
-until its boost has ended. Changes that miss are repeated ever later, and after a few of them not at
-all (F16).
+a pod of the same workload that was not there at the time. It only has to come nearer to the wanted
+size, since recommendations move on meanwhile. The CPU of a boosted successor is not compared until
+its boost has ended. Changes without effect are repeated ever later, and after a few not at all
+(F16).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,17 +32,17 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import startup_boost
 
 SUCCESSOR_WITHIN: Final = timedelta(minutes=10)
-"""How long an owner may take to create a successor."""
+"""Maximum time in which an owner creates a successor."""
 RESIZE_STANDS_AFTER: Final = timedelta(minutes=1)
-"""If a resize has not been undone after so long, nobody will."""
+"""Time after which a resize that still stands is not expected to be undone."""
 SHOWS_WITHIN: Final = timedelta(minutes=5)
-"""What was asked for and does not show in the view after so long was never done."""
+"""Time after which an unanswered request that does not show was never carried out."""
 FIRST_DELAY: Final = timedelta(minutes=2)
-"""How long a workload is left alone after the first miss; each further one doubles it."""
+"""Pause for a workload after the first miss; each further miss doubles it."""
 
 
 class Suspect(StrEnum):
-    """Who probably undid a change, or kept it from being made."""
+    """Probable cause of a change that was undone, or never made."""
 
     ADMISSION = "AdmissionMissed"
     """The successor never went through an admission controller of ours."""
@@ -57,9 +57,9 @@ class Suspect(StrEnum):
     PODS_REFUSED = "PodsRefused"
     """Admission left the successor as it came, since pods of its recommended size never came."""
     OTHER_MANAGER = "OtherManager"
-    """Admission did its part, and somebody else changed it afterwards."""
+    """Another webhook or controller changed the pod after our admission controller or updater."""
     NO_SUCCESSOR = "NoSuccessor"
-    """The owner could not create a pod: a quota is full, or somebody refuses it."""
+    """The owner could not create a pod: a quota is full, or a webhook or policy refuses it."""
 
 
 _OF_NOTES: Final = {
@@ -72,7 +72,7 @@ _OF_NOTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What should be seen after one change."""
+    """Expected effect of one change."""
 
     workload: WorkloadName
     autoscaler: AutoscalerName
@@ -80,16 +80,16 @@ class Expectation:
     before: Mapping[str, Resources]
     """The requests by container as they were, of all that should change."""
     wanted: Mapping[str, Resources]
-    """What they should be."""
+    """The requests by container as they should be."""
     since: datetime
     known: frozenset[str] | None
     """The workload's pods at the time of an eviction, by uid; None for a resize."""
     is_answered: bool = True
-    """Whether it is known that the change was made."""
+    """True if the API server has confirmed the change."""
 
     @property
     def is_eviction(self) -> bool:
-        """Whether it is a successor that should look different."""
+        """True if a successor, not the pod itself, should show the change."""
         return self.known is not None
 
 
@@ -121,7 +121,7 @@ class NeverMade:
 
 @dataclass(frozen=True, slots=True)
 class Void:
-    """Nobody will ever know."""
+    """The effect of the change cannot be determined any more."""
 
     expectation: Expectation
 
@@ -132,7 +132,7 @@ Verdict: TypeAlias = Fulfilled | Missed | NeverMade | Void
 def expect(
     act: Evict | Resize, workload: WorkloadName, known: Iterable[str], now: datetime
 ) -> Expectation | None:
-    """What should come of the act; None if it changes no request."""
+    """Return the expected effect of the act; None if it changes no request."""
     changes = list(_changes(act))
     if not changes:
         return None
@@ -155,10 +155,10 @@ def review(
     lacks_pods: bool,
     now: datetime,
 ) -> list[Verdict]:
-    """The verdicts that can be given now on what is expected of one workload, oldest first.
+    """Return the verdicts that can be given now on expectations of one workload, oldest first.
 
-    Each successor speaks for one eviction. An eviction without one has missed if its owner
-    `lacks_pods` even after a while, and is void if the owner wants no more than there are.
+    Each successor is matched to one eviction. After a while, an eviction
+    without one has missed if its owner `lacks_pods`. It is void if the owner wants no more pods.
     """
     by_uid = {pod.uid: pod for pod in pods}
     unspoken = dict(by_uid)
@@ -179,13 +179,13 @@ def review(
 
 
 def shows(expectation: Expectation, pod: Pod) -> bool | None:
-    """Whether the pod came nearer to what was wanted; None if it cannot be compared."""
+    """Return True if the pod came nearer to the wanted size; None if it cannot be compared."""
     compared = [nearer for *_, nearer in _compare(expectation, pod)]
     return all(compared) if compared else None
 
 
 def is_admitted(pod: Pod) -> bool:
-    """Whether an admission controller has seen the pod."""
+    """Return True if an admission controller has seen the pod."""
     return OBSERVED_CONTAINERS in pod.annotations
 
 
@@ -214,7 +214,7 @@ def _judge_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> V
         case False if expectation.is_answered:
             return Missed(expectation, Suspect.OTHER_MANAGER, pod)
         case False:
-            # Nobody is to suspect of undoing what may never have been done.
+            # There is no suspect: the resize may never have been made.
             is_late = now - expectation.since >= SHOWS_WITHIN
             return NeverMade(expectation, pod) if is_late else None
 
@@ -274,7 +274,7 @@ def _suspect(
 
 
 def _compare(expectation: Expectation, pod: Pod) -> Iterator[tuple[Resource, int | None, bool]]:
-    """Each resource that should change: what the pod has of it, and whether that is nearer."""
+    """Yield each resource that should change, its present amount, and True if that is nearer."""
     for container in pod.containers:
         boosted = startup_boost.annotation_name(container.name) in pod.annotations
         requests = _requests(container, of_successor=expectation.is_eviction)
@@ -287,7 +287,7 @@ def _compare(expectation: Expectation, pod: Pod) -> Iterator[tuple[Resource, int
 
 
 def _requests(container: Container, *, of_successor: bool) -> Resources:
-    """What counts for an eviction is what a container has, for a resize what its spec asks for.
+    """Return the current requests of a successor's container, or the spec's after a resize.
 
     A resize that the kubelet refused leaves the spec as if it had been made.
     """

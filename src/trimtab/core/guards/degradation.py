@@ -20,7 +20,7 @@ _FIGURES: Final = re.compile(r"\d+ of the (?P<needed>\d{1,9}) pods ")
 """Pattern of the start of that condition's message."""
 
 FORGOTTEN_AFTER: Final = timedelta(minutes=10)
-"""A workload that is well so long after the last change is compared with no earlier state."""
+"""Time after the last change at which a workload that is well needs no comparison any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def after_change(
     ready: int,
     now: datetime,
 ) -> ChangedWorkload:
-    """Return the record of a workload that is changed while so many of its pods are ready."""
+    """Return the record of a workload that is changed now, with the ready pods it had before."""
     if before is None:
         return ChangedWorkload(autoscaler, generation, ready, now)
     return replace(before, autoscaler=autoscaler, generation=generation, changed_at=now)
@@ -90,7 +90,7 @@ def restored(autoscaler: Autoscaler, now: datetime) -> ChangedWorkload | None:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return whether the pod serves its users."""
+    """Return True if the pod serves its users."""
     return pod.ready_since is not None and not pod.is_deleting
 
 

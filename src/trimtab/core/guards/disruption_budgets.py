@@ -1,9 +1,9 @@
-"""How many pods of one owner may be disrupted now.
+"""Disruption budgets: the number of pods of one owner that may be disrupted now.
 
 A replica group is all live pods of one direct owner (a ReplicaSet, a StatefulSet, …), whichever
-autoscaler governs them, so that autoscalers which share a workload share its budget (S34). A budget
-is spent while a plan is made and starts anew with the next one; by then the pods themselves show
-what became of it.
+autoscaler governs them. So autoscalers that share a workload share its budget (S34). A budget is
+spent while a plan is made. The next plan counts it from the pods again, which by then show the
+disruptions.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 
-# Owners that say how many pods they want: where that is not known, or is none, hands off. A job
-# does not say it, and other kinds may not; there the live pods are what is wanted.
+# Owners that say how many pods they want. If that number is unknown or zero, no pod is disrupted.
+# A Job does not say it, and other kinds may not: for those the live pods are the wanted number.
 _COUNTED_KINDS: Final = frozenset(
     {"DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet"}
 )
@@ -32,7 +32,7 @@ _RESIZING_MODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DisruptionSettings:
-    """How much of a workload may be disrupted at once; the defaults are the original's."""
+    """Part of a workload that may be disrupted at once; the defaults are the original's."""
 
     min_replicas: int = 2
     """`--min-replicas`; an autoscaler's own minReplicas wins."""
@@ -40,7 +40,7 @@ class DisruptionSettings:
     """`--eviction-tolerance`: the share of the wanted pods that may be down."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse a negative number of replicas, or a tolerance that is no fraction."""
         validation.require_at_least("min_replicas", self.min_replicas, 0)
         validation.require_fraction("tolerance", self.tolerance)
 
@@ -51,7 +51,7 @@ class ReplicaGroup:
 
     live: int
     pending: int
-    """Those that do not run yet, or cannot be counted on for a moment."""
+    """The live pods that do not run yet, or that were disrupted a moment ago."""
     configured: int | None
     """Number of pods that the owner should have; None if unknown."""
     ready: int = 0
@@ -65,11 +65,11 @@ class ReplicaGroup:
         return self.live - self.pending
 
     def is_disruptable(self, tolerance: float, disrupted: int) -> bool:
-        """Return True if one more pod may go down after so many that this plan disrupts."""
+        """Return True if one more pod may go down after the `disrupted` pods of this plan."""
         return self._can_spare(self.running, tolerance, disrupted)
 
     def can_spare_ready(self, tolerance: float, disrupted: int) -> bool:
-        """Return True if one more ready pod may go down after so many ready ones.
+        """Return True if one more ready pod may go down after the `disrupted` ready ones.
 
         To the users of a workload a pod that is not ready is down, whatever its phase.
         """
@@ -86,7 +86,7 @@ class ReplicaGroup:
 
 
 class GroupPermission(Enum):
-    """What a replica group permits under one autoscaler."""
+    """Disruptions that a replica group permits under one autoscaler."""
 
     OPEN = auto()
     RESIZE_ONLY = auto()
@@ -94,7 +94,7 @@ class GroupPermission(Enum):
 
 
 def owner_of(pod: Pod) -> WorkloadName | None:
-    """The pod's direct owner."""
+    """Return the pod's direct owner."""
     if pod.owner is None:
         return None
     return WorkloadName(pod.namespace, pod.owner.kind, pod.owner.name)
@@ -105,7 +105,7 @@ def count_groups(
     configured: Mapping[WorkloadName, int],
     settling: frozenset[str] = frozenset(),
 ) -> dict[WorkloadName, ReplicaGroup]:
-    """The replica group of every owner, from all live pods."""
+    """Count the replica group of every owner, from all live pods."""
     return count_owned(((owner_of(pod), pod) for pod in pods), configured, settling)
 
 
@@ -114,7 +114,7 @@ def count_owned(
     configured: Mapping[WorkloadName, int],
     settling: frozenset[str] = frozenset(),
 ) -> dict[WorkloadName, ReplicaGroup]:
-    """The replica group of every owner, from all live pods with their direct owners."""
+    """Count the replica group of every owner, from all live pods with their direct owners."""
     owned = [(owner, pod) for owner, pod in pods if owner is not None]
     live = Counter([owner for owner, _ in owned])
     absent = [
@@ -146,8 +146,8 @@ def standing(
 ) -> GroupPermission | HoldReason:
     """Return what the group permits under the autoscaler, or why its pods stay untouched.
 
-    A resize that restarts nothing needs no other replica, so a small group stays open for those
-    where the mode and the cluster can resize (D17).
+    A resize that restarts nothing needs no other replica. So a small group stays open for such
+    resizes, where the mode and the cluster can resize (D17).
     """
     if group is None:
         return HoldReason.NO_OWNER

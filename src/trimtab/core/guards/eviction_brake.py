@@ -1,8 +1,8 @@
 """The brake across workloads: no more evictions where evicted pods get no successors.
 
-A workload lacks a successor if the updater evicted one of its pods, the owner wants that many pods,
-and no new one has come for a while. Its namespace stops then: whatever keeps one owner from
-creating pods may keep all. A pod that anyone created there since shows the opposite.
+A workload lacks a successor if its owner has not replaced an evicted pod for a while, although it
+wants as many pods. Evictions in its namespace stop then: the cause may keep all owners there from
+creating pods. A pod that anyone created there since shows the opposite.
 
 Where several namespaces lack successors, the whole cluster stops, but only while no pod at all is
 created in it. One pod anywhere shows that the lacks are a matter of their namespaces.
@@ -19,22 +19,22 @@ from trimtab.core.guards.convergence import Expectation
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 
 LACKS_AFTER: Final = timedelta(seconds=30)
-"""An owner that has created no pod for so long cannot, as far as the updater knows."""
+"""Time without a new pod after which the updater assumes that an owner cannot create one."""
 PROBE_AFTER: Final = timedelta(minutes=10)
-"""So long after the last eviction one more is tried, to see if pods can be created again."""
+"""Time after the last eviction at which one more tests if pods can be created again."""
 _TURNS: Final = timedelta(minutes=50)
-"""While the cluster stops, the first probes of its namespaces are spread over this span."""
+"""Span over which the first probes of namespaces are spread while the cluster stops."""
 _SEVERAL: Final = 3
 """Number of namespaces that have to lack successors before the whole cluster stops."""
 _RECENT: Final = timedelta(hours=1)
-"""A lack that began so long before a pod was created elsewhere says nothing about the cluster."""
+"""Age at which a lack says nothing about the cluster, once a pod was created elsewhere."""
 _APART: Final = "kube-system"
 """Webhooks and policies leave out this namespace, so its pods say nothing about others."""
 _EVERYWHERE: Final = (
     "evicted pods in several namespaces have no successors, and no pod was created in the cluster "
     "since"
 )
-"""Words that all may read: they name no namespace of others."""
+"""Message for all tenants: it names no namespace of others."""
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _REPLACING_AT_ONCE: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController"})
 """Kinds that create a successor while the evicted pod still terminates; others wait for its end."""
@@ -84,7 +84,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """Where evictions are stopped now."""
+    """The evidence for stopping evictions, by workload, by namespace and for the cluster."""
 
     lacking: Mapping[WorkloadName, Lack] = field(default_factory=dict)
     """By topmost workload: these have the most to lose by another eviction."""
@@ -117,7 +117,7 @@ class Brake:
         *,
         is_rescue: bool = False,
     ) -> bool:
-        """Return True if a pod may be evicted: nothing stops it, or it is time for a probe."""
+        """Return True if a pod may be evicted: nothing stops it, or a probe is due."""
         stop = self.find_stop(workload, namespace)
         return stop is None or stop.lets_probe(now, is_rescue=is_rescue)
 

@@ -1,4 +1,4 @@
-"""How fast pods may be changed: a bucket of tokens that fills slowly just after a start.
+"""Rate limit of changes: a token bucket that fills slowly just after a start.
 
 A change takes one token, `per_second` of them come back, and at most `burst` are kept. Just after a
 start little is known and much may want to change at once, so both begin small (D14).
@@ -13,28 +13,28 @@ from typing import Final
 from trimtab.core.model import validation
 
 _FIRST_SHARE: Final = 0.1
-"""The share of the pace that is allowed from the first moment on."""
+"""Share of the full pace that is allowed at a start."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaceSettings:
-    """How many changes of one kind a second, over the whole cluster (D14)."""
+    """Rate limit of one kind of changes, over the whole cluster (D14)."""
 
     per_second: float = 1.0
     """`--eviction-rate-limit`; zero or less for no limit at all."""
     burst: int = 10
     """`--eviction-rate-burst`."""
     slow_start: timedelta = timedelta(minutes=10)
-    """How long after a start the pace grows until it is the full one."""
+    """Time after a start in which the pace grows to the full one."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse a burst below one, and a negative slow start."""
         validation.require_at_least("burst", self.burst, 1)
         validation.require_at_least("slow_start", self.slow_start.total_seconds(), 0)
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is any limit."""
+        """True if there is any limit."""
         return self.per_second > 0
 
 
@@ -48,12 +48,12 @@ class Pace:
 
 
 def begin_pace(now: datetime) -> Pace:
-    """The pace at a start: one change may be made at once."""
+    """Return the pace at a start: one change may be made at once."""
     return Pace(now, now)
 
 
 def refill(pace: Pace, settings: PaceSettings, now: datetime) -> Pace:
-    """The pace with the tokens that have come back meanwhile."""
+    """Return the pace with the tokens that have come back meanwhile."""
     # A clock that was set back gives nothing, and takes nothing.
     passed = max(0.0, (now - pace.counted_at).total_seconds())
     share = _share(pace, settings, now)
@@ -62,31 +62,31 @@ def refill(pace: Pace, settings: PaceSettings, now: datetime) -> Pace:
 
 
 def time_to_token(pace: Pace, settings: PaceSettings) -> timedelta:
-    """How long after it was counted there will be a whole token."""
+    """Return the time from the last count until there is a whole token."""
     missing = 1.0 - pace.tokens
     if missing <= 0:
         return timedelta()
     rate = settings.per_second * _share(pace, settings, pace.counted_at)
-    # Rounded up: who comes back a microsecond too early would wait for nothing at all.
+    # Rounded up: a microsecond too early, the caller would find no whole token.
     return timedelta(seconds=missing / rate) + timedelta(microseconds=1)
 
 
 def spend(pace: Pace) -> Pace:
-    """The pace with one token less."""
+    """Return the pace with one token less."""
     return replace(pace, tokens=pace.tokens - 1.0)
 
 
 def _share(pace: Pace, settings: PaceSettings, now: datetime) -> float:
-    """How much of the full pace is allowed so long after the start."""
+    """Return the share of the full pace that is allowed at `now`."""
     if not settings.slow_start:
         return 1.0
     return min(1.0, max((now - pace.started_at) / settings.slow_start, _FIRST_SHARE))
 
 
 USUAL_HALF_LIFE: Final = timedelta(hours=3)
-"""After so long what was usual counts half.
+"""Half-life of the usual share of pods that want a change.
 
-A surge that lasts is news for some hours, not for ever: by then somebody saw it, or meant it.
+A surge that lasts becomes usual after some hours: by then an operator has seen or intended it.
 """
 
 
@@ -99,12 +99,12 @@ class Wishes:
 
     @property
     def share(self) -> float:
-        """The share of the pods that want a change."""
+        """Share of the pods that want a change."""
         return self.wanting / max(self.counted, 1)
 
 
 def remember_share(usual: float | None, share: float, *, passed: timedelta) -> float:
-    """The usual share after another one was seen, so long after the one before."""
+    """Return the usual share after a new share was seen, `passed` after the one before."""
     if usual is None:
         return share
     weight = math.exp2(-max(passed, timedelta()) / USUAL_HALF_LIFE)
@@ -116,7 +116,7 @@ def find_surging(
 ) -> frozenset[str]:
     """Return the namespaces in which far more pods than usual want a change.
 
-    A namespace of which nothing is usual yet is in no surge.
+    A namespace without a usual share yet is in no surge.
     """
     known = {name: found for name, found in wishes.items() if name in usual}
     large = {name for name, found in known.items() if found.counted >= min_pods}
@@ -130,7 +130,7 @@ def find_surging(
 def _is_surge(
     small: Mapping[str, Wishes], usual: Mapping[str, float], *, margin: float, min_pods: int
 ) -> bool:
-    """Judge namespaces with few pods together, without the one with the most unusual wishes."""
+    """Judge namespaces with few pods together, without the one with the largest excess."""
     excess = {name: each.wanting - usual[name] * each.counted for name, each in small.items()}
     boldest = max(excess, key=lambda name: (excess[name], name), default=None)
     others = [name for name in small if name != boldest]

@@ -1,9 +1,9 @@
-"""Ends of startup boosts: which are over and why, what they wait for, what pods go back to.
+"""Ends of startup boosts: their causes, their preconditions, and the CPU that pods go back to.
 
 The end of a boost changes the CPU of the boosted containers and nothing else, so it needs no budget
-unless it restarts a container. It never comes to an eviction (D9): the mark of a boost stays until
-the kubelet reports the CPU that was asked for, and until then the pod is a candidate for nothing
-but another request (D20). The plan decides whether budgets allow a restart.
+unless it restarts a container. It never comes to an eviction (D9). The mark of a boost stays until
+the kubelet reports the requested CPU. Until then the updater only repeats the request (D20). The
+plan decides whether budgets allow a restart.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ from trimtab.core.updates.candidates import PlanContext, distrust, only_grows
 from trimtab.core.updates.snapshot import NO_MEMORY, ObservedPod, PodMemory
 
 _SHOWN_WITHIN: Final = timedelta(seconds=10)
-"""The view shows so soon that a mark was removed."""
+"""Maximum time until the store shows that a mark was removed."""
 _FORCED: Final = (EndOfBoost.UNSCHEDULABLE, EndOfBoost.HARD_LIMIT)
 """Causes that end the boost of a pod that does not run."""
 _ENDLESS: Final = "Windows pods cannot be resized; the boost ends when the pod is replaced"
@@ -54,7 +54,7 @@ class BoostEnd:
 def assess_boost(
     observed: ObservedPod, autoscaler: Autoscaler | None, context: PlanContext
 ) -> BoostEnd | Hold:
-    """The end of a boosted pod's boosts, as far as they are over, or why it is left alone."""
+    """Return the end of a pod's boosts, as far as they are over, or a hold of the pod."""
     pod, now = observed.pod, context.now
     name = None if autoscaler is None else autoscaler.identity
     limit = _hard_limit(pod, autoscaler, context)
@@ -66,7 +66,7 @@ def assess_boost(
             each for each in startup_boost.boosted_containers(pod) if each in memory.unboost_asked
         )
         cause = memory.unboost_cause or cause
-    # Who cannot see the autoscaler cannot know how long the boost shall last either.
+    # Where the autoscaler cannot be read, the duration of the boost is unknown, too.
     unclear = autoscaler is None and observed.is_in_doubt and cause is EndOfBoost.UNWANTED
     if not containers or unclear:
         timeout = context.settings.boost_unschedulable_timeout
@@ -88,7 +88,7 @@ def plan_end(end: BoostEnd, context: PlanContext) -> Unboost | Hold:
     if reported and not _is_unmarked(end, reported):
         return Unboost(end.pod, name, reported, {}, end.cause, note)
     if not wanted:
-        # Nothing tells which CPU the containers had: to guess might take some that they need.
+        # The CPU before the boost is unknown: a guess might take some that the containers need.
         return replace(hold_boost(end, HoldReason.UNBOOST_DELAYED), detail=_tell_unreadable(end))
     if end.pod.is_windows:
         return replace(hold_boost(end, HoldReason.UNBOOST_DELAYED), detail=_ENDLESS)
@@ -179,7 +179,7 @@ def _is_unmarked(end: BoostEnd, containers: Iterable[str]) -> bool:
 
 def _hard_limit(pod: Pod, autoscaler: Autoscaler | None, context: PlanContext) -> timedelta | None:
     limit = context.settings.max_boost_duration
-    # Nobody wants a boost that no autoscaler asks for, and not to be ready is no reason for one.
+    # Without a limit, too, an unwanted boost ends, even if its pod is never ready.
     return limit or (None if _is_wanted(pod, autoscaler) else MAX_BOOST_DURATION)
 
 
@@ -193,7 +193,7 @@ def _is_wanted(pod: Pod, autoscaler: Autoscaler | None) -> bool:
 def _ended(
     pod: Pod, autoscaler: Autoscaler | None, context: PlanContext, limit: timedelta | None
 ) -> tuple[tuple[str, ...], EndOfBoost]:
-    """The containers whose boost is over, and why."""
+    """Return the containers whose boost is over, and the cause."""
     now = context.now
     if startup_boost.is_overdue(pod, now, limit):
         return startup_boost.boosted_containers(pod), EndOfBoost.HARD_LIMIT

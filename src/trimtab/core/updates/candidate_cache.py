@@ -1,9 +1,9 @@
-"""What plans keep of pods from one to the next, so that only what changed is looked at again.
+"""Cache of assessments between plans, so that only pods that changed are assessed again.
 
-What is found about a pod depends on the pod, on what it shares with its siblings (`Basis`), on its
-memory, and on the time only through spans that end at known moments. While all records are the same
-and no such moment has passed, a look would find the same. So this is a matter of speed alone: a
-plan that knows no pod yet comes out the same.
+An assessment depends on the pod, on what it shares with its siblings (`Basis`) and on its memory.
+It depends on the time only through spans that end at known moments. While all records are the same
+and no such moment has passed, a new assessment would be the same. So the cache affects speed alone:
+a plan with an empty cache comes out the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,19 +50,19 @@ _WRITTEN_OFTEN: Final = frozenset({"resource_version", "conditions", "observed_g
 _LASTING: Final = attrgetter(
     *(each.name for each in fields(Autoscaler) if each.name not in _WRITTEN_OFTEN)
 )
-"""All of an autoscaler that plans depend on, but for what its recommender doubts."""
+"""All fields of an autoscaler that plans depend on, but for its conditions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What is the same for all pods of one place in one plan."""
+    """Inputs that are the same for all pods of one place in one plan."""
 
     rivals: Sequence[ObservedAutoscaler]
     """All autoscalers of the workload."""
     size: tuple[int, int | None] | None
-    """Of its replica group the live pods and how many there should be; None without a group.
+    """The live and the wanted number of pods of its replica group; None without a group.
 
-    How many of them are pending is spent while a plan is made, and moves with each change.
+    The number of pending pods is left out: it moves with each change of a plan.
     """
     retry: Retry | None
     is_evicted_in_vain: bool
@@ -84,7 +84,7 @@ class OwnerPlace:
 
 
 class PodFinding(NamedTuple):
-    """What was found about a pod, and for how long it holds."""
+    """Assessment of a pod, and the span of time in which it holds."""
 
     assessment: Candidate | Hold | None
     """None if no autoscaler governs the pod."""
@@ -95,7 +95,7 @@ class PodFinding(NamedTuple):
     until: datetime
 
     def holds(self, basis: Basis, memory: Mapping[MemoryKey, PodMemory], now: datetime) -> bool:
-        """Whether another look would find the same."""
+        """Return True if a new assessment would be the same."""
         return (
             self.basis is basis
             and self.memory is memory.get(self.memory_key, NO_MEMORY)
@@ -106,7 +106,7 @@ class PodFinding(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KnownPod:
-    """A pod, what follows from its record alone, and what was last found about it."""
+    """A pod, all that follows from its record alone, and its last assessment."""
 
     observed: ObservedPod
     identity: tuple[str, str, str]
@@ -117,7 +117,7 @@ class KnownPod:
     is_boosted: bool
     finding: PodFinding | None = None
     judgement: TargetForPod | None = None
-    """What its autoscaler was last found to want of it."""
+    """The target that its autoscaler last had for it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,11 +147,11 @@ class CandidateCache:
         self._live = _live_pods(())
 
     def meet(self, snapshot: Snapshot) -> LivePods:
-        """The live pods of a snapshot: the very same as in the last plan of all if none changed.
+        """Return the live pods of a snapshot: the same object as last time if no pod changed.
 
-        Where it holds all pods there are, all others are forgotten.
+        A snapshot of all pods makes the cache forget all others.
         """
-        # Nothing is compared but addresses where the records are the same.
+        # For identical records this compares only addresses.
         if snapshot.is_all and snapshot.pods == self._met:
             return self._live
         before = self._pods
@@ -164,7 +164,7 @@ class CandidateCache:
         return live
 
     def recognise(self, snapshot: Snapshot) -> Sequence[ObservedAutoscaler]:
-        """The autoscalers of a snapshot: the very same as before where they say the same."""
+        """Return the autoscalers of a snapshot: earlier objects where plans see no difference."""
         found = [
             known if known is not None and _says_the_same(known, each) else each
             for each in snapshot.autoscalers
@@ -176,7 +176,7 @@ class CandidateCache:
         return found
 
     def renew_bases(self, live: LivePods, index: AutoscalerIndex, context: PlanContext) -> None:
-        """Bring the bases of all places of the pods up to date; where nothing changed they stay."""
+        """Update the bases of all places of the pods; unchanged ones stay the same objects."""
         for place in live.places:
             basis = _basis(place, index, context)
             if place.basis != basis:
@@ -199,7 +199,7 @@ class CandidateCache:
 
 
 def find(known: KnownPod, index: AutoscalerIndex, context: PlanContext) -> PodFinding:
-    """What a look at the pod finds now, which is what was found before if that still holds."""
+    """Return the finding about the pod: the last one if it still holds, else a new one."""
     finding, basis = known.finding, known.place.basis
     assert basis is not None
     if finding is None or not finding.holds(basis, context.snapshot.pod_memory, context.now):
@@ -236,7 +236,7 @@ def _judgement(
 def _end_of_finding(
     pod: Pod, autoscaler: Autoscaler, memory: PodMemory, basis: Basis, context: PlanContext
 ) -> datetime:
-    """When a look at the pod may find something else although nothing has changed."""
+    """Return the time at which a new assessment may differ although no record has changed."""
     now = context.now
     remaining = [
         left
@@ -251,7 +251,7 @@ def _end_of_finding(
 
 
 def _says_the_same(known: ObservedAutoscaler, now: ObservedAutoscaler) -> bool:
-    """Whether no plan could tell one from the other."""
+    """Return True if every plan would be the same with either of the two."""
     one, other = known.autoscaler, now.autoscaler
     if known.target_selector != now.target_selector:
         return False
@@ -295,7 +295,7 @@ def _basis(place: OwnerPlace, index: AutoscalerIndex, context: PlanContext) -> B
 def spans_of(
     pod: Pod, autoscaler: Autoscaler, memory: PodMemory, settings: PlanSettings
 ) -> Iterator[tuple[datetime, timedelta]]:
-    """Beginnings and lengths of all spans of time of which an assessment asks if they are over."""
+    """Yield the start and length of each span of time whose end may change an assessment."""
     thresholds = settings.thresholds
     for container in pod.containers:
         last = container.last_termination
@@ -318,7 +318,7 @@ def spans_of(
 
 @dataclass(slots=True)
 class _Part:
-    """The pods of one place, and for how long all that was found about them holds."""
+    """The pods of one place, and the span of time in which all their assessments hold."""
 
     positions: list[int] = field(default_factory=list)
     pods: list[KnownPod] = field(default_factory=list)
@@ -327,26 +327,26 @@ class _Part:
     until: datetime | None = None
 
     def holds(self, basis: Basis | None, now: datetime) -> bool:
-        """Whether another look at the pods would find the same, if they remember the same."""
+        """Return True if new assessments would be the same, given the same memory of the pods."""
         if self.basis is not basis or self.since is None or self.until is None:
             return False
         return self.since <= now < self.until
 
 
 class LastFindings:
-    """What plans of all pods found last."""
+    """Latest assessments of all pods, from plans over the whole cluster."""
 
     def __init__(self) -> None:
         self._live: LivePods | None = None
         self._memory: object = None
-        """The very map of all memories: another may hold something else."""
+        """The map of all memories, compared by identity: another object may differ."""
         self._parts: dict[OwnerPlace, _Part] = {}
         self._found: list[Candidate | Hold | None] = []
 
     def renew(
         self, live: LivePods, index: AutoscalerIndex, context: PlanContext
     ) -> Sequence[Candidate | Hold | None]:
-        """What is found now about each of the pods; None where no autoscaler governs it."""
+        """Return the present assessment of each pod; None where no autoscaler governs it."""
         if not context.snapshot.is_all:
             return [find(known, index, context).assessment for known in live.pods]
         memory = context.snapshot.pod_memory

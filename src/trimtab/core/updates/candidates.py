@@ -1,4 +1,4 @@
-"""What each pod wants and whether anything but its workload's budget speaks against it."""
+"""Find the pods that need a change, and all reasons against it but their workloads' budgets."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,7 +80,7 @@ EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """What an operator may tune about plans; flags of the original have its defaults."""
+    """Settings of plans; flags that the original has keep its defaults."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
@@ -88,37 +88,37 @@ class PlanSettings:
     max_boost_duration: timedelta | None = MAX_BOOST_DURATION
     """`--max-boost-duration`; None for no limit."""
     boost_unschedulable_timeout: timedelta | None = UNSCHEDULABLE_FOR
-    """`--boost-unschedulable-timeout`; None where no boost is given up for lack of room."""
+    """`--boost-unschedulable-timeout`; None if no boost is given up for lack of room."""
     role_dwell: timedelta = timedelta(minutes=1)
     """`--role-dwell`: how long a pod must have its autoscaler before that one may shrink it."""
     cool_down: timedelta = timedelta(minutes=5)
     """Time in which a changed pod neither shrinks nor restarts, but to end OOM kills."""
     grow_only_under_requirements: bool = False
-    """Whether requirements that only ask for growth keep a resize from shrinking anything."""
+    """True if requirements that only ask for growth keep a resize from shrinking anything."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
-    """How long a resize that the node refused is believed to be impossible."""
+    """Time for which a resize that the node refused counts as impossible."""
     evict_after_deferred: timedelta = DEFERRED_FOR
-    """How long a resize may wait for room before an eviction takes its place."""
+    """Maximum time that a resize waits for room before an eviction replaces it."""
     degraded_after: timedelta | None = timedelta(minutes=5)
     """`--stop-degraded-after`: so long a changed workload may have fewer ready pods than before it
     is left alone; None for ever."""
     max_misses: int = 3
-    """After so many changes that did not show on a workload's pods, it is left alone."""
+    """Number of changes without effect after which a workload is left alone."""
     max_unproven: int | None = None
-    """How many evictions of one workload may have missed or await their effect; None for any.
+    """Maximum number of evictions of one workload without a proven effect; None for any.
 
-    Before a pod has the wanted size it is one."""
+    It is one until a pod of the workload has the wanted size."""
     paused: bool = False
-    """`--pause`: nothing is done, but it is planned what would be."""
+    """`--pause`: the updater plans changes and makes none."""
     evicts_unwillingly: bool = False
-    """Whether pods are evicted whose annotations ask everybody not to."""
+    """True if the updater evicts pods whose annotations ask not to be evicted."""
     surge_margin: float = 0.3
-    """By how much the share of a namespace's pods that want a change may exceed the usual one."""
+    """Maximum excess of the share of a namespace's pods that want a change over the usual one."""
     surge_min_pods: int = 50
-    """With fewer pods than this, the share of a namespace alone says nothing."""
+    """Number of pods below which the share of one namespace alone is not judged."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse values below their minimum."""
         spans = {
             "max_boost_duration": self.max_boost_duration or timedelta(),
             "boost_unschedulable_timeout": self.boost_unschedulable_timeout or timedelta(),
@@ -162,7 +162,7 @@ class Candidate(NamedTuple):
 
 @dataclass(slots=True)
 class TargetForPod:
-    """What an autoscaler wants of pods whose containers have the same."""
+    """Target of an autoscaler for all pods whose containers have the same resources."""
 
     autoscaler: Autoscaler
     limit_ranges: Sequence[LimitRangeItem]
@@ -170,28 +170,28 @@ class TargetForPod:
     recommendation: Sequence[ContainerRecommendation] = ()
     """Capped, for the containers that are scaled."""
     capped: Capped | None = None
-    """The same with all that was said about it."""
+    """The same for all containers, with the notes of capping."""
     change: Change = field(default_factory=Change)
     meets_requirements: bool = True
     is_possible: bool = True
-    """Whether the API server would take such amounts."""
+    """True if the API server would accept such amounts."""
     holds_change: bool = False
-    """Whether it would want more, were it not for a horizontal autoscaler."""
+    """True if the pod would need a change without amounts held for a HorizontalPodAutoscaler."""
     is_boosted: bool = False
     """True if the CPU of a container is boosted, and so not looked at."""
     wanted: TargetResources | None = None
-    """What the containers shall have; None until somebody asks."""
+    """Resources that the containers should have; None until first needed."""
     cut: Capped | None = None
     """The recommendation that takes from the pod what a LimitRange does not give new pods."""
 
     def stands(self, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
-        """Whether it would be the same now, of a pod that is the same."""
+        """Return True if it would be the same now, for an unchanged pod."""
         return self.autoscaler is autoscaler and self.limit_ranges == limit_ranges
 
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What is the same for all pods of one plan."""
+    """Inputs that are the same for all pods of one plan."""
 
     snapshot: Snapshot
     settings: PlanSettings
@@ -282,15 +282,15 @@ class PlanContext:
         return self.snapshot.resizes_in_place and not pod.is_windows
 
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
-        """The pod's replica group, if it has an owner."""
+        """Return the pod's replica group, if it has an owner."""
         owner = disruption.owner_of(pod)
         return None if owner is None else self.groups.get(owner)
 
     def lacks_lower_ordinal(self, pod: Pod, disrupted: Collection[int] = ()) -> bool:
         """Return True if the pod's owner would not bring it back before a lower ordinal.
 
-        Pods that are disrupted by the same plan cannot be counted on either, nor can those that
-        have not been ready for as long as the owner asks for.
+        Pods that the same plan disrupts do not count as ready. Nor do pods that have not been
+        ready for as long as the owner asks for.
         """
         snapshot, owner = self.snapshot, disruption.owner_of(pod)
         first = None if owner is None else snapshot.first_ordinals.get(owner)
@@ -300,7 +300,7 @@ class PlanContext:
         return not all(
             lower in ready
             and lower not in disrupted
-            # Without such a span no clock is asked: that of the node may be ahead.
+            # Without such a span no clock is read: that of the node may be ahead.
             and (least is None or self.now - ready[lower] > least)
             for lower in range(first, ordinal)
         )
@@ -321,12 +321,12 @@ class PlanContext:
         return self._free_nodes[0]
 
     def limit_ranges_of(self, pod: Pod) -> Sequence[LimitRangeItem]:
-        """The limit range items of the pod's namespace, and the room on nodes for it."""
+        """Return the limit range items of the pod's namespace, and the room on nodes for it."""
         items, rooms = self.snapshot.limit_ranges.get(pod.namespace, ()), self.snapshot.rooms
         return items if rooms is None else (*items, *rooms.for_pod(pod))
 
     def judge(self, pod: Pod, autoscaler: Autoscaler) -> TargetForPod:
-        """What the autoscaler wants of the pod."""
+        """Return the autoscaler's target for the pod; equal pods share one."""
         key = _alike(pod, autoscaler)
         found = self.judgements.get(key)
         if found is None:
@@ -334,7 +334,7 @@ class PlanContext:
         return found
 
     def want(self, pod: Pod, autoscaler: Autoscaler, judgement: TargetForPod) -> TargetResources:
-        """What the pod's containers shall have by the judgement."""
+        """Return the resources that the pod's containers should have by the judgement."""
         if judgement.wanted is None:
             judgement.wanted = _wanted(pod, autoscaler, judgement, self)
         return judgement.wanted
@@ -590,7 +590,7 @@ def recommended_part(
 
 
 def published_doubt(autoscaler: Autoscaler) -> HoldReason | None:
-    """Why the recommender itself says that nobody should act on it; None if it does not."""
+    """Return the reason of the recommender's own condition against updates; None without one."""
     for condition in autoscaler.conditions:
         if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE:
             return DISTRUSTED_CONDITIONS[condition.type]
@@ -598,7 +598,7 @@ def published_doubt(autoscaler: Autoscaler) -> HoldReason | None:
 
 
 def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
-    """Why the recommendation should not be acted on for this pod; None if nothing is wrong."""
+    """Return why the recommendation is not to be trusted for this pod; None if it is."""
     if (doubt := published_doubt(autoscaler)) is not None:
         return doubt
     scaled = _scaled_containers(pod, autoscaler)
@@ -613,7 +613,7 @@ def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
 
 
 def only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
-    """Whether nothing of a running pod may shrink under the autoscaler."""
+    """Return True if nothing of a running pod may shrink under the autoscaler."""
     if autoscaler.mode is UpdateMode.UPSCALE_ONLY:
         return True
     return (
@@ -627,7 +627,7 @@ def only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
 
 
 def reason_to_idle(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
-    """Why the autoscaler changes no running pod whatever it recommends; None if it does."""
+    """Return why the autoscaler changes no running pod at all; None if it may change them."""
     match autoscaler.mode:
         case UpdateMode.OFF:
             return HoldReason.MODE_OFF
@@ -642,7 +642,7 @@ def reason_to_idle(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | 
 
 
 def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
-    """What a judgement depends on, in one plan: two pods for which it is the same are alike."""
+    """Return the key of a judgement in one plan: pods with equal keys get the same target."""
     containers = [
         (
             each.name,
@@ -671,7 +671,7 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
 
 
 def _room(pod: Pod) -> tuple[object, ...] | None:
-    """What the resources of the pod itself say."""
+    """Return the pod-level resources as a key; None if the pod has none."""
     envelope = pod.envelope
     if envelope is None:
         return None
@@ -745,7 +745,7 @@ def _measure_growth(pod: Pod, recommendation: Sequence[ContainerRecommendation])
 
 
 def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
-    """Whether the pod is off what is recommended, were nothing of that held."""
+    """Return True if the pod would need a change, were no amount held."""
     all_of_it = capping.cap_for_pod(
         autoscaler.recommendation, pod, autoscaler.policies, limit_ranges
     )
@@ -789,7 +789,7 @@ def _scaled_containers(pod: Pod, autoscaler: Autoscaler) -> frozenset[str]:
 def _misfits(
     pod: Pod, autoscaler: Autoscaler, capped: Capped, limit_ranges: Sequence[LimitRangeItem]
 ) -> frozenset[str]:
-    """The containers that admission would give nothing, for want of room in the pod."""
+    """Return the containers that admission gives nothing, since the pod lacks room for it."""
     wanted = container_resources.wanted_by_autoscaler(pod, autoscaler, limit_ranges, capped)
     return frozenset(pod_level_resources.find_misfits(pod, wanted))
 
@@ -803,8 +803,8 @@ def _killed_early(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> lis
 
 
 def _amounts_are_possible(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
-    # A policy with a negative bound, which nobody refused, leads to requests that the API server
-    # will refuse: an evicted pod would never come back.
+    # A policy with a negative bound, which no webhook refused, leads to requests that the API
+    # server will refuse: an evicted pod would never come back.
     return None if facts.judgement.is_possible else HoldReason.RECOMMENDATION_SUSPICIOUS
 
 
@@ -909,13 +909,13 @@ def _is_degraded(facts: CheckInputs, context: PlanContext) -> bool:
 
 
 def detail_of(reason: HoldReason, workload: WorkloadName | None, context: PlanContext) -> str:
-    """Return what is known of the reason, in words for people."""
+    """Return the details of the reason, as a message for users."""
     if reason is not HoldReason.WORKLOAD_DEGRADED or workload is None:
         return ""
     return context.snapshot.degraded[workload].detail
 
 
-# What the change is worth comes before what stands in its way: that is what people ask first.
+# The value of a change comes before the obstacles to it: users ask for that first.
 CHECKS: Final[tuple[Callable[[CheckInputs, PlanContext], HoldReason | None], ...]] = (
     _amounts_are_possible,
     _worth_it,

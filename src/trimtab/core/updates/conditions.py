@@ -1,7 +1,7 @@
-"""What the updater says on an autoscaler: which of its pods it leaves as they are, and why.
+"""Conditions that the updater sets on an autoscaler: the pods that it does not change, and why.
 
-Conditions of others are carried over as they are, and those of the recommender are among them. All
-words that people read in these conditions are formed here.
+Conditions of others, such as the recommender, are carried over unchanged. All messages of the
+updater's conditions are formatted here.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from trimtab.core.updates.failed_changes import FailedChange
 
 _TRUE: Final = "True"
 _MOST_DETAILS: Final = 3
-"""Different words of kubelets that one condition quotes."""
+"""Maximum number of different details that one condition quotes."""
 _TOLD: Final = WANTS_CHANGE | {HoldReason.UNBOOST_DELAYED}
 _RULED_OUT: Final = frozenset({HoldReason.ONLY_SHRINKS, HoldReason.REQUIREMENT_NOT_MET})
 """Reasons by which the update policy itself keeps pods as they are."""
@@ -42,7 +42,7 @@ class UpdateConditionType(StrEnum):
     STOPPED = degradation.STOPPED
     """The workload has fewer ready pods than before it was changed, so nothing more is changed."""
     WITHOUT_EFFECT = "UpdatesWithoutEffect"
-    """Changes did not show on the pods; the reason names whom to suspect."""
+    """Changes did not show on the pods; the reason names the suspect."""
     RULED_OUT = "UpdatesRuledOut"
     """Pods keep more or less than is recommended, because the update policy says so."""
 
@@ -81,7 +81,7 @@ def update_conditions(
     max_misses: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """All conditions of the autoscaler, sorted by type, given what was planned for its pods."""
+    """Return all conditions of the autoscaler, sorted by type, given the plan for its pods."""
     before = {condition.type: condition for condition in autoscaler.conditions}
     found = [
         *_held(outcomes),
@@ -97,9 +97,9 @@ def update_conditions(
 def has_news(
     autoscaler: Autoscaler, outcomes: Iterable[Outcome], miss: FailedChange | None
 ) -> bool:
-    """Whether there is anything to tell of the autoscaler, or anything was told before.
+    """Return True if the autoscaler needs a condition of the updater, or has one.
 
-    Of most there is nothing, and then its conditions need no look.
+    Most do not, and then `update_conditions` need not be called.
     """
     return (
         miss is not None

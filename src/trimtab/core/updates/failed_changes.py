@@ -1,7 +1,7 @@
-"""Workloads on which changes had no effect: how often in a row, who is to suspect, until when.
+"""Workloads on which changes had no effect: the number in a row, the suspect, and the pause.
 
-A workload is forgiven as soon as a change of it shows, as its autoscaler is edited, or as some new
-pod of it came through admission with what was wanted: whatever stood in the way is gone.
+A workload is forgiven as soon as a change shows, or an operator edits its autoscaler. It is also
+forgiven once a new pod has come through admission with the wanted size: the obstacle is gone.
 
 Pods that were refused in their size are another matter: admission tries that size again, ever more
 rarely, and so does the updater. Each such eviction may cost a pod its size, so one is enough at a
@@ -35,17 +35,17 @@ class FailedChange:
 
     retry: Retry
     suspect: Suspect
-    """Of the last one."""
+    """Suspect of the last change."""
     expectation: Expectation
-    """What the last one should have brought about."""
+    """Expected effect of the last change."""
     known: frozenset[str]
     """The workload's pods at the time, by uid."""
     generation: int = 0
-    """Of the autoscaler at the time."""
+    """Generation of the autoscaler at the time."""
     refusals: int = 0
     """Number of changes without effect since pods of their size were refused."""
     recommendation: tuple[ContainerRecommendation, ...] = ()
-    """Of the autoscaler at the time."""
+    """Recommendation of the autoscaler at the time."""
 
     left_small: Mapping[str, Resources] = field(default_factory=dict)
     """Requests by container of the last pod that came without what was wanted, where refused."""
@@ -95,7 +95,7 @@ def is_forgiven(
     generation: int | None,
     recommendation: Iterable[ContainerRecommendation] = (),
 ) -> bool:
-    """Whether there is reason to try again at once; a missing generation is no reason."""
+    """Return True if the next try is due at once; a missing generation is no reason for it."""
     if generation is not None and generation != miss.generation:
         return True
     if miss.suspect is Suspect.PODS_REFUSED and _is_smaller(recommendation, miss.recommendation):

@@ -12,7 +12,7 @@ from trimtab.core.model.pods import Allocation, Container, Pod, ResizeState, Tar
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 PENDING: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.PENDING_UNKNOWN)
-"""The states of a resize of which the kubelet does nothing as long as it asks for so much."""
+"""States of a resize that the kubelet leaves undone as long as it asks for as much."""
 
 
 def fitting_part(

@@ -59,8 +59,8 @@ def _was_resized(pod: Pod, memory: ResizeMemory) -> bool:
 def _is_by_person(container: Container, kind: Resource, memory: ResizeMemory) -> bool:
     """Return True if the spec asks for something else than the updater has left in it.
 
-    An updater that has not resized the pod since its own start cannot tell, and takes the shrink
-    for its own: a pod that keeps too much is not hurt.
+    An updater that has not resized the pod since its own start has no record of it. It treats the
+    shrink as its own: a pod that keeps too much is not hurt.
     """
     left, spec = memory.left.get(container.name), container.spec
     return left is not None and (
@@ -85,7 +85,7 @@ def _pending(
             continue
         for kind in BOTH:
             if kind is Resource.CPU and container.name in boosted:
-                # The end of a boost takes CPU back on purpose.
+                # The end of a boost shrinks CPU on purpose.
                 continue
             if _shrinks(container, kind) and not _is_by_person(container, kind, memory):
                 yield container, kind

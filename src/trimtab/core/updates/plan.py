@@ -1,8 +1,8 @@
-"""The updater's plan: for every live pod of every autoscaler what is done with it, or why not.
+"""The updater's plan: an act for every live pod of every autoscaler, or the reason for none.
 
-First each pod is looked at by itself (`assessment.py`); then those that may change are served in
-order of urgency while their workloads' budgets last. Doing it, and doing it slowly enough, is left
-to whoever carries the plan out.
+First each pod is assessed by itself (`candidates.py`). Then the candidates are served in order of
+urgency while their workloads' budgets last. The updater's controller carries the plan out, within
+its rate limits.
 """
 
 from collections import Counter, defaultdict
@@ -108,14 +108,14 @@ _IDLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a plan has done so far to the workloads."""
+    """Budgets and room that a plan has spent so far."""
 
     disrupted: Counter[WorkloadName] = field(default_factory=Counter)
     """By direct owner the pods that are taken away."""
     unready: Counter[WorkloadName] = field(default_factory=Counter)
-    """By direct owner how many of them were not ready before."""
+    """By direct owner the number of those that were not ready before."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
-    """By topmost workload the pods that shall have a successor."""
+    """By topmost workload the pods that need a successor."""
     evicting: set[str] = field(default_factory=set)
     """The namespaces of these pods."""
     ordinals: defaultdict[WorkloadName, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -127,9 +127,9 @@ class Spent:
     claimed: defaultdict[tuple[str, str], Counter[QuotaClaim]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
-    """By namespace and quota what successors and resizes will take of it."""
+    """By namespace and quota the amounts that successors and resizes will take of it."""
     refusals: dict[str, str] = field(default_factory=dict)
-    """By the uid of a pod why a quota refuses it, or its successor."""
+    """By the uid of a pod the reason why a quota refuses it, or its successor."""
     cut: set[WorkloadName | None] = field(default_factory=set)
     """The topmost workloads of pods from which a LimitRange takes something in place."""
     left_out: defaultdict[str, frozenset[Resource]] = field(
@@ -137,7 +137,7 @@ class Spent:
     )
     """By the uid of a pod the resources that its successor has from its template alone."""
     grown: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
-    """By node what resizes and successors take beyond what its pods take now."""
+    """By node the amounts that resizes and successors take beyond its present pods."""
     arrivals: Counter[str] = field(default_factory=Counter)
     """By node the number of successors that come from other nodes."""
 
@@ -148,7 +148,7 @@ class Spent:
 
 
 def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
-    """One outcome for every live pod that an autoscaler governs, the most urgent first.
+    """Return one outcome for every live pod that an autoscaler governs, the most urgent first.
 
     Boosts that are over come first, then what else may change in order of urgency, then the pods
     that were no candidates. The order of the snapshot plays no part.
@@ -157,7 +157,7 @@ def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outc
 
 
 class Planner:
-    """Makes one plan after another, and looks only at pods about which something changed."""
+    """Makes one plan after another, and assesses only pods about which something changed."""
 
     def __init__(self, settings: PlanSettings) -> None:
         self._settings = settings
@@ -165,15 +165,15 @@ class Planner:
         self._findings = LastFindings()
         self._groups: dict[WorkloadName, disruption_budgets.ReplicaGroup] = {}
         self._counted: tuple[object, ...] | None = None
-        """What the groups were counted from."""
+        """The inputs that the groups were counted from."""
         self._boosted: frozenset[str] = frozenset()
         """The uids of the boosted pods of the last plan."""
         # By the identity of the candidate: each is held here, so that no other can have it.
         self._surge_holds: dict[int, tuple[Candidate, Hold]] = {}
-        """What was last said of the candidates that a surge holds back."""
+        """Latest holds of the candidates that a surge holds back."""
 
     def plan(self, snapshot: Snapshot, now: datetime) -> list[Outcome]:
-        """The same as `plan` of a snapshot says, whatever was planned before."""
+        """Return the same outcomes as the function `plan`, whatever was planned before."""
         settings = self._settings
         live = self._known.meet(snapshot)
         self._boosted = live.boosted
@@ -213,20 +213,20 @@ class Planner:
         return self._groups
 
     def count_wishes(self, outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
-        """The same as `count_wishes` says of the last plan, at less cost."""
+        """Return the same as the function `count_wishes` for the last plan, at less cost."""
         return _count_wishes(outcomes, self._boosted)
 
     def _split_surge(
         self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: PlanContext
     ) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
-        """The candidates that may go on, and those that a sudden surge of changes holds back."""
+        """Return the candidates that may go on, and those that a surge of changes holds back."""
         surging = context.snapshot.surging
         if surging is None:
             surging = self._find_surging(candidates, holds, context)
         if not surging:
             return candidates, ()
-        # A container that dies for want of memory gains nothing from waiting.
-        # So does a pod that is only given back what it has.
+        # Waiting helps neither a container that is OOM-killed, nor a pod that only gets back what
+        # it has.
         held = [
             each
             for each in candidates
@@ -247,7 +247,7 @@ class Planner:
         )
 
     def _hold_surging(self, surging: Iterable[Candidate]) -> list[Hold]:
-        """What is said of candidates that a surge holds back: the very same while they last."""
+        """Return the holds of candidates in a surge: the same objects while the candidates last."""
         before = self._surge_holds
         self._surge_holds = {
             id(each): before.get(id(each)) or (each, _hold_for_surge(each)) for each in surging
@@ -257,7 +257,7 @@ class Planner:
     def _assess_all(
         self, live: LivePods, context: PlanContext
     ) -> Sequence[Candidate | BoostEnd | Hold | None]:
-        """What is found about each live pod; None where no autoscaler governs it."""
+        """Return the assessment of each live pod; None where no autoscaler governs it."""
         gates = context.settings.gates
         autoscalers = self._known.recognise(context.snapshot)
         index = matching.index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
@@ -299,7 +299,7 @@ def _unready_first(
 
 
 def _rescues_first(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The candidates, first those that are OOM-killed early and grow; equals keep their order."""
+    """Sort first the candidates that are OOM-killed early and grow; equals keep their order."""
     return sorted(candidates, key=lambda each: not (each.quick_oom and each.change.scale_up))
 
 
@@ -311,7 +311,7 @@ def _hold_for_surge(each: Candidate) -> Hold:
 def count_wishes(outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
     """Count by namespace the pods under active autoscalers, and those that want a change.
 
-    Boosted pods do not count: that a boost ends is no news about a recommendation.
+    Boosted pods do not count: the end of a boost says nothing about a recommendation.
     """
     found = list(outcomes)
     return _count_wishes(
@@ -338,7 +338,7 @@ def _count_wishes(
 
 
 def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: PlanContext) -> Outcome:
-    """The outcome itself, or a hold that shows it where nothing may be done."""
+    """Return the outcome, or a hold with it as the withheld act where changes are paused."""
     if isinstance(outcome, Hold) or not is_held_back(outcome.pod, autoscaler, context):
         return outcome
     change = None if isinstance(outcome, Unboost) else outcome.change
@@ -346,7 +346,7 @@ def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: PlanContext
 
 
 def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: PlanContext) -> bool:
-    """Whether somebody says that nothing may be done about the pod for now."""
+    """Return True if changes to the pod are paused: by flag, namespace or autoscaler."""
     return (
         context.settings.paused
         or pod.namespace in context.snapshot.paused_namespaces
@@ -433,7 +433,7 @@ def _take_back(candidate: Candidate, context: PlanContext, spent: Spent) -> Resi
 
 
 def _free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -> Candidate | None:
-    """The candidate with only what it can get without a restart; None if that is not worth it.
+    """Return the candidate with what it can get without a restart; None if it is not worth it.
 
     A container that restarts for more memory need not wait for CPU (D17).
     """
@@ -458,7 +458,7 @@ def _free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -
 def _part_put_off(
     candidate: Candidate, context: PlanContext, claimed: Resources
 ) -> Candidate | None:
-    """The candidate with what may fit, in the place of a larger resize that is put off or refused.
+    """Return the candidate with what may fit, where a larger resize is put off or refused.
 
     The kubelet does all of a resize or nothing, so one resource without room keeps all others.
     """
@@ -484,7 +484,7 @@ def _part_put_off(
 def _part_to_rescue(
     candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Candidate | None:
-    """The candidate with what ends its OOM kills, if it is to be evicted and may not be."""
+    """Return the candidate with what ends its OOM kills, if its eviction is not allowed."""
     if reason not in _LASTING:
         return None
     pod = candidate.pod
@@ -621,7 +621,7 @@ def set_place_aside(pod: Pod, place: Place, spent: Spent) -> None:
 def _resize(
     candidate: Candidate, wanted: TargetResources, context: PlanContext, spent: Spent
 ) -> Resize | None:
-    """The resize, as far as quotas accept it; None if nothing is left of it.
+    """Return the resize, as far as quotas accept it; None if nothing is left of it.
 
     One that restarts nothing costs the workload nothing (D17).
     """
@@ -822,8 +822,8 @@ def _spares_work(candidate: Candidate, context: PlanContext) -> HoldReason | Non
 def _may_replace_denied(candidate: Candidate, context: PlanContext) -> bool:
     """Return True if a pod is evicted for a size to which the API server does not resize it.
 
-    It may refuse the resize alone, and take a new pod of that size. So a pod that is OOM-killed
-    early is evicted if no pod of its owner is ready, or once a pod of the workload has the size.
+    It may refuse the resize alone, and accept a new pod of that size. So a pod that is OOM-killed
+    early is evicted if its owner has no ready pod, or if a pod of the workload has the size.
     """
     pod, workload = candidate.pod, candidate.workload
     if candidate.autoscaler.mode is UpdateMode.IN_PLACE or _is_of_job(pod):
@@ -867,7 +867,7 @@ def _decide_by_mode(
 def _confirm_resize(
     candidate: Candidate, situation: resize_or_evict.PodSituation, context: PlanContext
 ) -> Action | HoldReason:
-    """The resize itself if the API server will take it, else the next best thing."""
+    """Confirm the resize if the API server accepts it; else decide on an eviction or a hold."""
     pod, mode = candidate.pod, candidate.autoscaler.mode
     effect = resize_patch.resize_effect(pod, candidate.wanted)
     if effect is ResizeEffect.NONE:
@@ -896,7 +896,7 @@ def _takes_last_ready(candidate: Candidate, context: PlanContext, chosen: Action
 
 
 def _reason_against_restart(candidate: Candidate, context: PlanContext) -> HoldReason | None:
-    """Why the pod keeps running as it is, although its budget would bear a restart."""
+    """Return why the pod is not restarted although its budget allows it; None if it may be."""
     if candidate.restraint is not None:
         return candidate.restraint
     thresholds = context.settings.thresholds
@@ -925,10 +925,10 @@ def _reason_to_wait(
 
 
 def hold_restart(candidate: Candidate, context: PlanContext, spent: Spent) -> Hold | None:
-    """Why a pod's containers may not be restarted yet, if so: a disruption like an eviction (F24).
+    """Return a hold if a pod's containers may not be restarted yet; None if they may (F24).
 
-    Whoever asks whether a PodDisruptionBudget bears it must see what the last restart has cost, so
-    there is a while between one and the next.
+    A restart is a disruption like an eviction. A PodDisruptionBudget shows the cost of the last
+    restart only after a while, so there is a gap between one and the next.
     """
     now, retry = context.now, candidate.memory.eviction
     if not retry.is_due(now):
@@ -1024,7 +1024,7 @@ def _rescue(
 def _confirm_eviction(
     candidate: Candidate, context: PlanContext, spent: Spent
 ) -> Action | HoldReason:
-    """The eviction itself, unless its owner, a budget or what came of others speaks against it."""
+    """Confirm the eviction, or return the first objection to it."""
     for object_to_it in EVICTION_OBJECTIONS:
         if (reason := object_to_it(candidate, context, spent)) is not None:
             return reason
@@ -1061,7 +1061,7 @@ def _is_unwanted(candidate: Candidate, context: PlanContext, _: Spent) -> HoldRe
 
 
 def _is_spared(pod: Pod, context: PlanContext) -> bool:
-    """Return True if the pod's owner asks everybody to let it run on."""
+    """Return True if the pod's annotations ask not to be evicted, and the updater obeys them."""
     unwanted = pods.keeps_from_eviction(pod.annotations)
     return unwanted and not context.settings.evicts_unwillingly
 
@@ -1277,7 +1277,7 @@ def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Pl
     """Return True if these caps leave the successor less than the pod has and needs.
 
     Nodes and items for pods bound a sum, which containers share by their recommendations. An item
-    for containers bounds each, and what another one gains is no consolation.
+    for containers bounds each, and the gain of another container does not count.
     """
     if _loses_in_sum(_capped_targets(items, candidate), candidate, context):
         return True
@@ -1380,7 +1380,7 @@ EVICTION_OBJECTIONS: Final[
     _is_capped,
     _claim,
 )
-"""What may speak against an eviction that a budget allows; the last sets something aside for it."""
+"""Checks against an eviction that a budget allows; the last one sets something aside for it."""
 
 
 def may_disrupt(candidate: Candidate, context: PlanContext, spent: Spent) -> bool:
@@ -1412,7 +1412,7 @@ def _is_cured(candidate: Candidate) -> bool:
 
 
 def is_disruptable(owner: WorkloadName | None, context: PlanContext, spent: Spent) -> bool:
-    """Whether one more pod of the owner may be taken away, after what the plan has done."""
+    """Return True if one more pod of the owner may go down, given what the plan has spent."""
     group = None if owner is None else context.groups.get(owner)
     if owner is None or group is None:
         return False

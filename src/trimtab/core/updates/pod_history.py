@@ -1,7 +1,7 @@
-"""What is remembered of pods from one plan to the next, and how it changes.
+"""Memory of pods from one plan to the next, and the events that change it.
 
-Memory belongs to a pod under one autoscaler; when another takes it over it starts afresh (S37), and
-that moment is remembered. It is as short as the pod's life.
+A memory belongs to a pod under one autoscaler. When another autoscaler takes the pod over, its
+memory starts afresh (S37) with that moment. A memory ends with its pod.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,23 +32,23 @@ from trimtab.core.updates.resize_or_evict import (
 from trimtab.core.updates.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
 
 UNBOOST_FIRST_DELAY: Final = timedelta(seconds=10)
-"""How long to wait after the first attempt to end a boost failed (D9)."""
+"""Delay after the first attempt to end a boost failed (D9)."""
 SETTLING_FOR: Final = timedelta(minutes=5)
-"""So long after a resize at most a pod is not counted on; then others have to decide."""
+"""Maximum time after a change in which a pod counts as settling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """Who governs a pod, and what is remembered of it under that one."""
+    """The autoscaler that governs a pod, and the memory of the pod under it."""
 
     governor: AutoscalerName | None
     memory: PodMemory = NO_MEMORY
     resized_version: str = ""
-    """The version of the pod that the last resize was asked for."""
+    """The resource version that the pod had when its last resize was requested."""
     updated_before: datetime | None = None
     """When it was last changed for certain, if the last resize got no answer."""
     is_successor: bool = False
-    """Whether it took the place of a pod that was evicted for its size."""
+    """True if it took the place of a pod that was evicted for its size."""
 
 
 def recall(
@@ -56,11 +56,11 @@ def recall(
     seen: Iterable[tuple[Pod, AutoscalerName | None]],
     now: datetime,
 ) -> dict[str, Recollection]:
-    """By uid what is remembered of the pods that are seen now, where it is not what it was."""
+    """Return by uid the memories that change with the pods that are seen now."""
     found = {}
     for pod, governor in seen:
         known = before.get(pod.uid)
-        # Asked of every pod of every plan, and mostly nothing has changed: no call for that.
+        # This runs for every pod of every plan, and mostly nothing has changed: no call for that.
         if (
             known is None
             or known.governor != governor
@@ -74,7 +74,7 @@ def recall(
 def pod_memory(
     recollections: Mapping[str, Recollection], uids: Iterable[str]
 ) -> dict[MemoryKey, PodMemory]:
-    """The memory of these pods as plans read it; of most pods there is nothing to tell."""
+    """Return the memory of these pods as plans read it; most pods have none."""
     return {
         (uid, found.governor): found.memory
         for uid in uids
@@ -85,7 +85,7 @@ def pod_memory(
 def after_resize(
     before: Recollection, pod: Pod, now: datetime, wanted: TargetResources | None = None
 ) -> Recollection:
-    """After a resize was accepted: its own time begins, and no refusal stands any more."""
+    """Record an accepted resize: its time begins, and earlier refusals are forgotten."""
     left = _left(before, pod, wanted or {})
     resize = ResizeMemory(resize_since=now, asked=_requests(wanted), left=left)
     memory = replace(before.memory, resize=resize, last_updated_at=now)
@@ -95,7 +95,7 @@ def after_resize(
 def after_silence(
     before: Recollection, pod: Pod, now: datetime, wanted: TargetResources | None = None
 ) -> Recollection:
-    """After a resize that was sent and not answered: as if it was made, until the pod tells."""
+    """Record a resize without an answer: it counts as made until the pod shows otherwise."""
     left = _left(before, pod, wanted or {})
     resize = replace(before.memory.resize, resize_since=now, asked=_requests(wanted), left=left)
     memory = replace(before.memory, resize=resize, last_updated_at=now)
@@ -108,7 +108,7 @@ def after_silence(
 
 
 def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
-    """After the pod shows that a resize without an answer was never made: as before it."""
+    """Undo the record of a resize without an answer, once the pod shows that it was not made."""
     if before.memory.last_updated_at != asked_at:
         # Something else was done since, and counts.
         return before
@@ -118,7 +118,7 @@ def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
 
 
 def after_refusal(before: Recollection, wanted: TargetResources, now: datetime) -> Recollection:
-    """After a resize was refused because it cannot be."""
+    """Record a resize that was refused as infeasible."""
     resize = replace(before.memory.resize, infeasible=InfeasibleAttempt(_requests(wanted), now))
     return replace(before, memory=replace(before.memory, resize=resize))
 
@@ -126,13 +126,13 @@ def after_refusal(before: Recollection, wanted: TargetResources, now: datetime) 
 def after_denial(
     before: Recollection, wanted: TargetResources, now: datetime, words: str
 ) -> Recollection:
-    """After the API server refused the size that a resize asked for."""
+    """Record that the API server refused the size that a resize asked for."""
     resize = replace(before.memory.resize, denied=DeniedAttempt(_requests(wanted), now, words))
     return replace(before, memory=replace(before.memory, resize=resize))
 
 
 def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollection:
-    """Remember a request to end a boost; it is repeated ever later until the kubelet reports it.
+    """Record a request to end a boost; it is repeated ever later until the kubelet reports it.
 
     Once the kubelet has reported it, the marks are gone and nothing is left to ask for.
     """
@@ -156,7 +156,7 @@ def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollec
 
 
 def after_failed_unboost(before: Recollection, now: datetime, *, error: str = "") -> Recollection:
-    """Remember that a request to end a boost failed, and why: it is repeated ever later (D9)."""
+    """Record that a request to end a boost failed, and why; it is repeated ever later (D9)."""
     memory = replace(
         before.memory,
         unboost=before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY),
@@ -166,7 +166,7 @@ def after_failed_unboost(before: Recollection, now: datetime, *, error: str = ""
 
 
 def after_silent_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollection:
-    """Remember a request to end a boost that got no answer: a change, and it is repeated."""
+    """Record a request to end a boost without an answer: it counts as made, and is repeated."""
     silent = before
     if not act.is_reported:
         silent = _with_left(after_silence(before, act.pod, now), act)
@@ -174,19 +174,19 @@ def after_silent_unboost(before: Recollection, act: Unboost, now: datetime) -> R
 
 
 def after_protection(before: Recollection, until: datetime) -> Recollection:
-    """After a PodDisruptionBudget did not allow an eviction: again, but not before."""
+    """Record that a PodDisruptionBudget did not allow an eviction; no try before `until`."""
     retry = Retry(before.memory.eviction.failures + 1, until)
     return replace(before, memory=replace(before.memory, eviction=retry))
 
 
 def after_succession(before: Recollection, evicted_at: datetime) -> Recollection:
-    """For a pod that took the place of an evicted one: that one's change is this one's."""
+    """Record that the pod succeeds an evicted one: the eviction counts as its last change."""
     memory = replace(before.memory, last_updated_at=evicted_at)
     return replace(before, memory=memory, is_successor=True)
 
 
 def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
-    """Whether the pod is disturbed by what was done, or does not show it yet.
+    """Return True if the pod is still disturbed by its last change, or does not show it yet.
 
     A resize that restarts nothing disturbs nothing (D17). A successor is one pod less until it is
     ready: its users see it as down.
@@ -245,7 +245,7 @@ def _with_left(before: Recollection, act: Unboost) -> Recollection:
 
 
 def _is_behind(container: Container) -> bool:
-    """Whether the kubelet has yet to give the container what its spec says."""
+    """Return True if the kubelet has yet to give the container what its spec says."""
     return container.status is not None and container.status.requests != container.spec.requests
 
 
@@ -273,7 +273,7 @@ def _recall_one(
     if not _resize_shows_otherwise(before, pod):
         return before
     if pod.resize is None and pod.resource_version == before.resized_version:
-        # The view does not show yet what was asked for.
+        # The store does not show the requested resize yet.
         return before
     since = None if pod.resize is None else now
     resize = replace(before.memory.resize, resize_since=since)
@@ -291,7 +291,7 @@ def _shown_unmarked(memory: PodMemory, pod: Pod) -> frozenset[str]:
 
 
 def _resize_shows_otherwise(before: Recollection, pod: Pod) -> bool:
-    """Whether a resize began or ended since."""
+    """Return True if a resize began or ended since."""
     return (pod.resize is None) != (before.memory.resize.resize_since is None)
 
 

@@ -1,4 +1,4 @@
-"""Quotas in the updater's plan: what they leave for a resize, and for the successor of a pod.
+"""Quotas in the updater's plan: the room for a resize, and for the successor of a pod.
 
 The updater evicts no pod whose successor would be refused, or would get no more than its own
 resources (D19). Where one resource is short, growth of the other must be worth an eviction by
@@ -68,7 +68,7 @@ class Successor(NamedTuple):
     """A successor that quotas accept."""
 
     claims: Mapping[str, Claims]
-    """By quota the amounts that it takes."""
+    """By quota the amounts that it claims."""
     refusal: Refusal | None = None
     """The reason why it does not get all that is recommended; None if it does."""
     left_out: frozenset[Resource] = frozenset()

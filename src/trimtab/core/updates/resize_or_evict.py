@@ -1,4 +1,4 @@
-"""Whether a pod that wants a change is resized in place, evicted or left alone for now."""
+"""Decide between a resize in place, an eviction and a hold for a pod that needs a change."""
 
 import math
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ ANSWERED_WITHIN: Final = timedelta(seconds=10)
 """A kubelet answers a resize within this time; what it says sooner may be about an older one."""
 
 RESTART_GAP: Final = timedelta(seconds=10)
-"""So long after a restart was asked for it shows to who counts healthy pods (F24)."""
+"""Time after which a requested restart shows in the count of healthy pods (F24)."""
 
 
 _MAY_ASK_AGAIN: Final = frozenset({None, ResizeState.INFEASIBLE, ResizeState.ERROR})
@@ -35,7 +35,7 @@ _MAY_ASK_AGAIN: Final = frozenset({None, ResizeState.INFEASIBLE, ResizeState.ERR
 
 
 class Action(StrEnum):
-    """What may be done about a pod."""
+    """Ways to change the size of a pod."""
 
     EVICT = "Evict"
     RESIZE = "Resize"
@@ -61,7 +61,7 @@ class DeniedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class ResizeMemory:
-    """What is remembered of earlier resizes of one pod under one autoscaler."""
+    """Memory of earlier resizes of one pod under one autoscaler."""
 
     infeasible: InfeasibleAttempt | None = None
     """Forgotten once a patch succeeds."""
@@ -82,7 +82,7 @@ class PodSituation(NamedTuple):
     targets: Targets
     standing: GroupPermission
     disruptable: bool
-    """Whether the budget of its group allows one more pod."""
+    """True if the budget of its group allows one more disrupted pod."""
     memory: ResizeMemory
     now: datetime
     restarts: bool = False
@@ -118,7 +118,7 @@ def decide_eviction(situation: PodSituation) -> Action | HoldReason:
 
 
 def decide_resize_or_eviction(situation: PodSituation) -> Action | HoldReason:
-    """The choice where eviction is the way out of a resize that does not succeed."""
+    """Decide where an eviction may replace a resize that does not succeed."""
     pod = situation.pod
     if not _has_begun(situation):
         return HoldReason.POD_PENDING
@@ -130,16 +130,16 @@ def decide_resize_or_eviction(situation: PodSituation) -> Action | HoldReason:
         return HoldReason.RESIZE_INFEASIBLE
     is_new = _differs_from_spec(situation) and not situation.lacks_room
     if pod.resize is ResizeState.ERROR and is_new:
-        # Another size may succeed where this one failed, and restarts nobody.
+        # Another size may succeed where this one failed, and evicts no pod.
         return _decide_resize(situation)
     if pod.resize is ResizeState.ERROR and _takes_memory(pod):
-        # It uses more than it shall have: its successor would be killed for that.
+        # It uses more memory than the new limit: its successor would be OOM-killed.
         return HoldReason.RESIZE_FAILING
     return decide_eviction(situation)
 
 
 def decide_resize_only(situation: PodSituation) -> Action | HoldReason:
-    """The choice where a pod is never evicted."""
+    """Decide where a pod is never evicted."""
     pod = situation.pod
     if not _has_begun(situation):
         return HoldReason.POD_PENDING
@@ -187,7 +187,7 @@ def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None
     return any(
         wanted is None or _restarts(container, wanted.get(container.name, _NOTHING))
         for container in pod.containers
-        # Most containers never restart for a resize, and every plan asks.
+        # Cheapest first: most containers never restart for a resize, and every plan checks.
         if container.restarts_on_resize
     )
 
@@ -227,7 +227,7 @@ def lacks_what_was_asked(pod: Pod, memory: ResizeMemory) -> bool:
 
 
 def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
-    """Whether the kubelet is at work on a resize, and not for longer than that should take."""
+    """Return True if the kubelet is at work on a resize, for no longer than that should take."""
     if pod.resize is not ResizeState.IN_PROGRESS:
         return False
     return now - (memory.resize_since or now) <= IN_PROGRESS_FOR
@@ -292,7 +292,7 @@ def _changes(
 
 
 def _reason_to_wait(situation: PodSituation) -> HoldReason | None:
-    """Why a resize that is under way should be given more time, if it should."""
+    """Return why a resize that is under way gets more time; None if it does not."""
     if is_in_progress(situation.pod, situation.memory, situation.now):
         return HoldReason.RESIZE_IN_PROGRESS
     lasted = situation.now - (situation.memory.resize_since or situation.now)
@@ -307,7 +307,7 @@ def _is_known_infeasible(situation: PodSituation) -> bool:
         return True
     refused = situation.memory.infeasible
     if situation.pod.resize is ResizeState.INFEASIBLE:
-        # The pod's spec is what the kubelet refused, whoever asked for it.
+        # The kubelet refused the pod's spec, whatever client set it.
         since = situation.memory.resize_since or situation.now
         refused = InfeasibleAttempt(_spec_requests(situation.pod), since)
         if not _differs_from_spec(situation):
@@ -346,7 +346,7 @@ def _differs_from_spec(situation: PodSituation) -> bool:
 
 
 def _takes_memory(pod: Pod) -> bool:
-    """Whether the spec leaves some container a lower memory limit than it has."""
+    """Return True if the spec gives a container a lower memory limit than it has."""
     return any(
         _memory_limit(container.spec) < _memory_limit(container.status)
         for container in pod.containers

@@ -1,7 +1,7 @@
-"""What a plan is made from: the cluster as seen at one moment, and what earlier plans led to.
+"""Input of a plan: the cluster as seen at one moment, and the effects of earlier plans.
 
-Whoever carries plans out keeps the memory. A decision never reaches back for anything that is not
-here, so the same snapshot gives the same plan.
+The updater's controller, which carries plans out, keeps the memory. A plan uses nothing that is not
+here but its settings and the time, so the same snapshot gives the same plan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from trimtab.core.sizing.quotas import Quota
 from trimtab.core.updates.resize_or_evict import ResizeMemory
 
 MAX_DELAY: Final = timedelta(hours=6)
-"""However often something failed, it is tried again after this long."""
+"""Maximum delay before the next try, however many failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class ObservedPod:
     pod: Pod
     workload: WorkloadName | None
     is_in_doubt: bool = False
-    """Whether an autoscaler that cannot be seen now may govern it."""
+    """True if an autoscaler that cannot be read now may govern it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often something failed in a row, and when it may be tried again."""
+    """Number of failures in a row, and the time before which there is no new try."""
 
     failures: int = 0
     not_before: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Whether the delay is over."""
+        """Return True if the delay is over."""
         return self.not_before is None or now >= self.not_before
 
     def after_failure(self, now: datetime, first_delay: timedelta) -> "Retry":
-        """One failure more; each doubles the delay, up to a limit."""
+        """Return the retry after one more failure; each doubles the delay, up to a limit."""
         # 2 ** 20 first delays are beyond any limit; more would only make large numbers.
         delay = first_delay * 2 ** min(self.failures, 20)
         return Retry(self.failures + 1, now + min(delay, MAX_DELAY))
@@ -56,7 +56,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class PodMemory:
-    """What is remembered of one pod under one autoscaler; a new governor starts afresh (S37)."""
+    """Memory of one pod under one autoscaler; under another one it starts afresh (S37)."""
 
     resize: ResizeMemory = field(default_factory=ResizeMemory)
     last_updated_at: datetime | None = None
@@ -66,17 +66,17 @@ class PodMemory:
     unboost: Retry = field(default_factory=Retry)
     """Requests to end a boost whose effect the kubelet has not reported."""
     unboost_asked: Mapping[str, Allocation] = field(default_factory=dict)
-    """By container the CPU that was last asked for to end its boost."""
+    """By container the CPU that was last requested to end its boost."""
     unboost_cause: EndOfBoost | None = None
     """Why those boosts end."""
     unboost_error: str = ""
-    """The API server's words when it last refused the end of a boost."""
+    """The API server's message when it last refused the end of a boost."""
     unmarked: frozenset[str] = frozenset()
-    """The containers whose mark was removed, while the view may still show it."""
+    """The containers whose mark was removed, while the store may still show it."""
     unmarked_at: datetime | None = None
     """When the last of these marks was removed."""
     eviction: Retry = field(default_factory=Retry)
-    """Of evictions that a PodDisruptionBudget did not allow."""
+    """Evictions that a PodDisruptionBudget did not allow."""
 
     @property
     def has_new_role(self) -> bool:
@@ -86,7 +86,7 @@ class PodMemory:
 
 
 NO_MEMORY: Final = PodMemory()
-"""Of most pods there is nothing to remember."""
+"""Memory of most pods: there is nothing to remember."""
 
 MemoryKey: TypeAlias = tuple[str, AutoscalerName | None]
 """The uid of a pod and the autoscaler that governs it."""
@@ -102,14 +102,14 @@ class Snapshot:
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
     """The items of all limit ranges by namespace."""
     rooms: NodeRooms | None = None
-    """How large pods may become on the nodes; None if that bounds nothing."""
+    """Room for pods on the nodes; None if nodes are no bound."""
     node_use: NodeUse = NOTHING_KNOWN
     """Allocatable and reserved amounts of the nodes."""
     quotas: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
     """By namespace."""
     paused_namespaces: frozenset[str] = frozenset()
     configured_replicas: Mapping[WorkloadName, int] = field(default_factory=dict)
-    """How many pods each direct owner should have (a DaemonSet: how many it wants scheduled)."""
+    """By direct owner the number of pods it should have (a DaemonSet: that it wants scheduled)."""
     first_ordinals: Mapping[WorkloadName, int] = field(default_factory=dict)
     """By direct owner that makes its pods one after the other the ordinal of the first."""
     template_sizes: Mapping[WorkloadName, Mapping[str, Allocation]] = field(default_factory=dict)
@@ -121,9 +121,9 @@ class Snapshot:
     rolling_out: frozenset[WorkloadName] = frozenset()
     """The DaemonSets that replace their pods, those that are not ready first."""
     admission_alive: bool = True
-    """Whether an admission controller would give a new pod its size."""
+    """True if an admission controller would give a new pod its size."""
     resizes_in_place: bool = True
-    """Whether the cluster can resize pods in place."""
+    """True if the cluster can resize pods in place."""
     pod_memory: Mapping[MemoryKey, PodMemory] = field(default_factory=dict)
     convergence: Mapping[WorkloadName, Retry] = field(default_factory=dict)
     """By topmost workload: changes in a row that did not show on its pods."""
@@ -154,5 +154,5 @@ class Snapshot:
 
     @property
     def is_all(self) -> bool:
-        """Whether all pods are here, and not only those of some workloads."""
+        """True if all pods are here, and not only those of some workloads."""
         return self.surging is None

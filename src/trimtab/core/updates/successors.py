@@ -1,7 +1,8 @@
-"""Ordinals of StatefulSets that make their pods one after the other (`OrderedReady`).
+"""Successors of pods: their resources, and the order in which StatefulSets create them.
 
-Such a StatefulSet makes a pod only when all pods of lower ordinals run and have been ready for its
-`minReadySeconds`. So a pod that is evicted while a lower one is not ready may stay away for good.
+With the policy `OrderedReady`, a StatefulSet makes a pod only when all pods of lower ordinals run
+and have been ready for its `minReadySeconds`. So a pod that is evicted while a lower one is not
+ready may stay away for good.
 """
 
 from collections import defaultdict
@@ -62,7 +63,7 @@ def ready_ordinals(
 _ENDLESS: Final = float("inf")
 _REVISION_LABEL: Final = "controller-revision-hash"
 _NEARLY: Final = 0.1
-"""A pod that lacks no more than this share of a change has made it: recommendations move on."""
+"""Share of a change that a pod may lack and still counts: recommendations move on."""
 
 
 def has_revision(pod: Pod, revision: str) -> bool:
@@ -119,7 +120,7 @@ def falls_short(
     kinds: Collection[Resource],
     least: float,
 ) -> bool:
-    """Return True if what a successor is given takes from a container what that needs.
+    """Return True if the size of a successor takes from a container what it needs.
 
     That is so below its lower bound. Of a container that should grow nothing is taken, but for a
     share of less than `least`.

@@ -1,7 +1,7 @@
-"""Newcomers: what the next pod like one that runs would be given when it is created.
+"""Preview of the next pod of an owner: the resources that admission would give it.
 
-Asked of the function that admission asks. What admission leaves alone is as the template of the
-pod's owner says; where the template is not known, the pod that runs stands in for it.
+The preview calls the function that admission calls. Resources that admission leaves alone come from
+the template of the pod's owner; where it is not known, the pod that runs stands in for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ from trimtab.core.updates.snapshot import ObservedPod
 
 @dataclass(frozen=True, slots=True)
 class NextPod:
-    """What a new pod would be given."""
+    """Resources that a new pod would get."""
 
     autoscaler: AutoscalerName | None
-    """Whose recommendation it gets; None if it keeps what its template says."""
+    """The autoscaler that sizes it; None if it keeps the resources of its template."""
     containers: Mapping[str, Allocation]
     notes: Mapping[str, Sequence[Note]]
     misfits: Sequence[str] = ()
-    """Containers that get nothing, for want of room in the resources of the pod itself."""
+    """Containers that get nothing, since the resources of the pod itself leave no room for it."""
     is_boost_invalid: bool = False
-    """Whether nothing is given because nobody says by how much it is to be boosted."""
+    """True if it gets nothing because its startup boost has no valid factor or quantity."""
     is_from_template: bool = False
     """True if the template is known; else the pod that runs stands in for it."""
 
@@ -86,7 +86,7 @@ def _before_admission(pod: Pod, room: BoostRoom, sizes: Mapping[str, Allocation]
 
 
 def _sized(container: Container, patch: Sequence[Operation]) -> Allocation:
-    """What the patch makes of a container."""
+    """Return the resources of a container after the patch."""
     changed = {each.path: each.value if isinstance(each, Add) else None for each in patch}
 
     def side(name: str, own: Resources | None) -> Resources:

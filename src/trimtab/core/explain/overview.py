@@ -1,4 +1,4 @@
-"""The overview: what containers request beside what is recommended for them."""
+"""Overview of containers: their requests beside their recommendations."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.updates.snapshot import Snapshot
 
 _Requests: TypeAlias = dict[str, list[Resources]]
-"""What each pod requests, by container."""
+"""By container the requests of each pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class ContainerView:
     container: str
     """Empty for an autoscaler of which no container is known."""
     pods: int = 0
-    """How many pods have it."""
+    """Number of pods that have it."""
     request: Resources = field(default_factory=dict)
-    """What a pod in the middle of them requests."""
+    """The lower median of their requests, by resource."""
     target: Resources = field(default_factory=dict)
     lower: Resources = field(default_factory=dict)
     upper: Resources = field(default_factory=dict)
 
     def differences(self) -> Resources:
-        """By how much targets are above requests, where both are known."""
+        """Return the amounts by which targets exceed requests, where both are known."""
         return {
             resource: self.target[resource] - self.request[resource]
             for resource in BOTH
@@ -47,7 +47,7 @@ class ContainerView:
 
 
 def survey(snapshot: Snapshot) -> list[ContainerView]:
-    """All containers of all autoscalers, by their names."""
+    """List all containers of all autoscalers, sorted by their names."""
     index = matching.index_by_workload(snapshot.autoscalers)
     governed: defaultdict[AutoscalerName, _Requests] = defaultdict(lambda: defaultdict(list))
     for observed in snapshot.pods:
@@ -92,7 +92,7 @@ def _view(
 
 
 def _middle(requests: Sequence[Resources]) -> Resources:
-    """What a pod in the middle requests of each resource that any pod requests."""
+    """Return the lower median of the requests for each resource that any pod requests."""
     found: Resources = {}
     for resource in BOTH:
         amounts = [each[resource] for each in requests if resource in each]

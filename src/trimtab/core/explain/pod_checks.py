@@ -1,8 +1,8 @@
-"""Hearings: all that may keep a pod from being changed, which of it does, and until when.
+"""Explanation of one pod's outcome: all checks, those that hold the pod, and until when.
 
-A plan stops at the first reason to hold a pod. Whoever asks why nothing is done wants to know all
-of them, so here the same questions are asked to the end. What is decided is still the plan's word:
-the outcome comes from there, and its reason is among those that are found.
+A plan stops at the first reason to hold a pod. An explanation needs all reasons, so this module
+runs the same checks to the end. The plan still decides: the outcome comes from it, and its reason
+is among those found here.
 """
 
 from collections import defaultdict
@@ -54,7 +54,7 @@ _OF_EVICTIONS: Final = frozenset(
 _OF_ACTS: Final = frozenset(
     {CheckKind.DIRECTION, CheckKind.SURGE, CheckKind.RESIZE, CheckKind.BUDGET}
 )
-"""What is asked only where something may be done at all."""
+"""Checks that apply only where the pod may be changed at all."""
 _OF_CHANGES: Final = frozenset(
     {
         CheckKind.CHANGE,
@@ -64,21 +64,21 @@ _OF_CHANGES: Final = frozenset(
         CheckKind.COOL_DOWN,
     }
 )
-"""What is asked only where it is known what should change."""
+"""Checks that apply only where the wanted change is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """One pod, what is planned for it, and all that was asked about it."""
+    """One pod, its planned outcome, and the results of all checks."""
 
     pod: Pod
     workload: WorkloadName | None
     autoscaler: Autoscaler | None
-    """None of a boosted pod that nobody governs any more."""
+    """None for a boosted pod that no autoscaler governs any more."""
     outcome: Outcome
     checks: tuple[PodCheck, ...]
     way: Action | None = None
-    """How it would be changed if all checks passed; None where none is open."""
+    """Action that would change it if all checks passed; None if there is none."""
     change: Change = field(default_factory=Change)
     quick_oom: bool = False
     is_killed_early: bool = False
@@ -86,16 +86,16 @@ class PodExplanation:
     is_cure_held: bool = False
     """True if more memory for it is left to a HorizontalPodAutoscaler."""
     age: timedelta | None = None
-    """Since it started, or was last resized."""
+    """Time since it started, or was last resized."""
     group: ReplicaGroup | None = None
     recommendation: Sequence[ContainerRecommendation] = ()
     """Capped for this very pod."""
     notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
-    """By container what was done to targets."""
+    """By container the notes on what capped its targets."""
     lacking: Mapping[Resource, Shortage] = field(default_factory=dict)
     """Resources that the pod's node has too little of for a resize."""
     siblings_changed: tuple[str, ...] = ()
-    """The pods of its owner about which something is done, but for itself."""
+    """The other pods of its owner that the plan changes, or would change but for a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class PlanView:
     outcomes: Mapping[str, Outcome]
     """By the uid of the pod."""
     acts: Mapping[WorkloadName | None, Sequence[Act]]
-    """By the direct owner of the pod what is done, or would be if nobody had said to wait."""
+    """By the direct owner of the pod the planned acts, and those that a hold withholds."""
     unknown: frozenset[CheckKind] = frozenset()
-    """What nobody who was asked can know: these never pass."""
+    """Checks whose facts are not available to the caller: these never pass."""
     promised: plan.Spent = field(default_factory=plan.Spent)
     """Room on nodes that all acts together take, and where pods are evicted and restarted."""
 
@@ -122,7 +122,7 @@ def view_plan(
     outcomes: Iterable[Outcome] | None = None,
     unknown: frozenset[CheckKind] = frozenset(),
 ) -> PlanView:
-    """A view of the outcomes that were planned, or of a plan that is made now."""
+    """Return a view of the given outcomes, or of a plan that is made now."""
     live = CandidateCache().meet(snapshot)
     groups = disruption_budgets.count_owned(
         live.owned, snapshot.configured_replicas, snapshot.settling
@@ -160,7 +160,7 @@ def _set_room_aside(acts: Iterable[Act]) -> plan.Spent:
 
 
 def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
-    """All that is asked about a pod; None if nothing is planned for it."""
+    """Return the results of all checks of a pod; None if it has no outcome in the plan."""
     outcome = view.outcomes.get(observed.pod.uid)
     if outcome is None:
         return None
@@ -188,7 +188,7 @@ def _changed_beside(pod: Pod, view: PlanView) -> tuple[str, ...]:
 
 
 def act_of(outcome: Outcome) -> Act | None:
-    """What is done about the pod, or would be if nobody had said to wait."""
+    """Return the planned act, or the act that a hold withholds; None if there is neither."""
     return outcome.withheld if isinstance(outcome, Hold) else outcome
 
 
@@ -202,7 +202,7 @@ class _Case:
 
     @property
     def is_about_boost(self) -> bool:
-        """Whether the plan was only asked if a boost is over."""
+        """True if the plan only checked the end of a startup boost."""
         told = (HoldReason.BOOST_ACTIVE, HoldReason.UNBOOST_DELAYED)
         if isinstance(self.outcome, Hold) and self.outcome.reason in told:
             return True
@@ -211,7 +211,7 @@ class _Case:
 
 @dataclass(frozen=True, slots=True)
 class _CheckResults:
-    """What was found at one moment."""
+    """Results of all checks at one moment."""
 
     reasons: Sequence[HoldReason] = ()
     asked: frozenset[CheckKind] = frozenset({CheckKind.BOOST, CheckKind.PAUSE})
@@ -219,7 +219,7 @@ class _CheckResults:
     way: Action | None = None
 
     def reason_for(self, kind: CheckKind) -> HoldReason | None:
-        """The first reason that answers a question."""
+        """Return the first reason of a kind of check; None if there is none."""
         return next((reason for reason in self.reasons if KIND_OF[reason] is kind), None)
 
 
@@ -246,7 +246,7 @@ def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView)
 
 
 def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResults:
-    """All reasons to hold a pod, whatever the plan says."""
+    """Run all checks of a pod, whatever the plan decided."""
     autoscaler, pod = case.autoscaler, case.observed.pod
     paused = plan.is_held_back(pod, autoscaler, context)
     held_back = [HoldReason.PAUSED] if paused else []
@@ -256,7 +256,7 @@ def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResu
     facts = candidates.facts_about(pod, autoscaler, case.observed.workload, judgement, context)
     idle = candidates.reason_to_idle(autoscaler, context.settings.gates)
     if idle is None and candidates.shrinks_to_take_back(facts, context):
-        # Nothing else is asked about a pod that is only given back what it has.
+        # No other check applies to a pod that only gets back what it has.
         asked = frozenset({CheckKind.BOOST, CheckKind.MODE, CheckKind.RESIZE, CheckKind.PAUSE})
         return _CheckResults(held_back, asked, facts, Action.RESIZE)
     asked = frozenset(CheckKind) - _OF_EVICTIONS - _OF_ACTS
@@ -270,7 +270,7 @@ def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResu
     if idle is None and judgement.distrust is None:
         candidate = candidates.candidate_of(facts, context, standing)
         if HoldReason.COOL_DOWN in found:
-            # All else is asked as it will be after that.
+            # All other checks run as they will after that.
             candidate = candidate._replace(restraint=None)
         way, objections = _hear_of_act(case, candidate, context, view)
         found += objections
@@ -345,7 +345,7 @@ def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources
 
 
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
-    """Return what the plan does to siblings of a pod about which nothing is done.
+    """Return the budget and room that the plan spends on siblings of a pod that it holds.
 
     The room on nodes and the namespaces are those of the view, which is only read.
     """
@@ -396,7 +396,7 @@ def _has_boost(case: _Case) -> bool:
 
 
 def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
-    """The first moment at which a question is answered well, if time alone can do that."""
+    """Return the first moment at which a check passes, if time alone can make it pass."""
     for moment in _moments(case, view.context):
         later = replace(view.context, now=moment)
         if _run_checks(case, later, view).reason_for(kind) is None:
@@ -405,7 +405,7 @@ def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
 
 
 def _moments(case: _Case, context: PlanContext) -> list[datetime]:
-    """All moments to come at which an answer may change although nothing happens."""
+    """List the future moments at which a check may change its result although nothing happens."""
     pod, autoscaler = case.observed.pod, case.autoscaler
     if autoscaler is None:
         return []

@@ -1,7 +1,7 @@
-"""Explanations: how each number of an autoscaler came about, step by step.
+"""Explanation of a recommendation: the steps that led to each number of an autoscaler.
 
-Nothing is reckoned here: the steps are those of `working.py`, of one autoscaler alone. They are
-records; how they are told to people is left to the wire.
+The steps are not computed here: they are those of `recommendation/steps.py`, for one autoscaler
+alone. They are records; `api/explain` and `cli/explain` format them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ _SCHEMES: Final = {Resource.CPU: CPU_BUCKETS, Resource.MEMORY: MEMORY_BUCKETS}
 
 
 class Number(StrEnum):
-    """Which of the numbers of a recommendation; the value is that of the API."""
+    """Kind of number in a recommendation; the value is that of the API."""
 
     TARGET = "target"
     LOWER_BOUND = "lowerBound"
@@ -49,12 +49,12 @@ _COLUMNS: Final = {
 
 
 class MissingNumber(StrEnum):
-    """Why there is no number; the value names it to users."""
+    """Reason why there is no number; the value names it to users."""
 
     NOT_CONTROLLED = "NotControlled"
     """The policy controls other resources only."""
     NO_SAMPLES = "NoSamples"
-    """Nothing is known, and nothing is recommended for what is not known."""
+    """There are no samples, so nothing is recommended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +78,25 @@ class ExplainedBucket:
 
 @dataclass(frozen=True, slots=True)
 class NumberWorking:
-    """How one number came about."""
+    """Working of one number: the steps that led to it."""
 
     number: Number
     percentile: float
-    """Which part of the history lies below the end of the bucket."""
+    """Part of the history that lies below the end of the bucket."""
     bucket: ExplainedBucket | None
-    """None of a history of OOM kills alone."""
+    """None for a history of OOM kills alone."""
     confidence_factor: float
     steps: tuple[ExplainedStep, ...]
 
     @property
     def amount(self) -> int:
-        """What it came to."""
+        """Result of the last step."""
         return self.steps[-1].after
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceWorking:
-    """How the numbers of one resource of a container came about, or why there are none."""
+    """Working of the numbers of one resource of a container, or the reason for none."""
 
     resource: Resource
     numbers: tuple[NumberWorking, ...] = ()
@@ -106,33 +106,33 @@ class ResourceWorking:
     floor: int = 0
     """The container's part of the pod's minimum, as far as its policy does not allow less."""
     oom_need: int = 0
-    """What OOM kills showed to be needed."""
+    """Amount that OOM kills showed to be needed."""
     least: int | None = None
     """`minAllowed`."""
     most: int | None = None
     """`maxAllowed`, of the policy or of the operator."""
 
     def amounts(self) -> Mapping[Number, int]:
-        """What each number came to."""
+        """Return the amount of each number."""
         return {each.number: each.amount for each in self.numbers}
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerWorking:
-    """How all numbers of one container came about."""
+    """Working of all numbers of one container."""
 
     name: str
     sample_count: int
     first_sample: datetime | None
     last_sample: datetime | None
     history_count: int
-    """How many histories were put together: one for each set of labels, and what was restored."""
+    """Number of merged histories: one for each set of labels, and restored ones."""
     live_containers: int
-    """Over how many containers of the pod its minimum is split."""
+    """Number of containers over which the minimum of the pod is split."""
     resources: tuple[ResourceWorking, ...]
 
     def recommendation(self) -> ContainerRecommendation | None:
-        """What all of it comes to; None if nothing is known of what should be said."""
+        """Return the resulting recommendation; None if no controlled resource has samples."""
         known = [each for each in self.resources if each.absence is None]
         if not known and any(each.absence is MissingNumber.NO_SAMPLES for each in self.resources):
             return None
@@ -146,7 +146,7 @@ class ContainerWorking:
 def explain_containers(
     usage: Usage, name: AutoscalerName, settings: RecommendationSettings
 ) -> tuple[ContainerWorking, ...]:
-    """How all numbers of an autoscaler that learns come about now, by container name."""
+    """Return the working of all numbers of a learning autoscaler, by container name."""
     learner, feeders = usage.links.learners[name], usage.aggregates.ints("feeders")
     block = groups.make_block(learner, feeders, settings)
     if not block.container_names:
@@ -162,9 +162,9 @@ def with_kept(
     kept: Iterable[ContainerRecommendation],
     relearning: AbstractSet[str],
 ) -> tuple[ContainerWorking, ...]:
-    """The workings with one step more, of containers that nothing falls for until they are learned.
+    """Add a step to the workings of containers whose numbers stay up while they are learned again.
 
-    What is kept is what is published in the end (`relearning.keep_up`).
+    The numbers of `kept` are the ones that are published in the end (`relearning.keep_up`).
     """
     said = {one.container_name: one for one in kept if one.container_name in relearning}
     return tuple(
@@ -174,7 +174,7 @@ def with_kept(
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What all groups of one autoscaler are explained from."""
+    """Inputs that explain all groups of one autoscaler."""
 
     layout: GroupColumns
     settings: RecommendationSettings
@@ -204,7 +204,7 @@ def _explain_resource(
 ) -> ResourceWorking:
     group, column = view.layout.groups[row], BOTH.index(resource)
     is_controlled = bool(group["controlled"][column])
-    # As it is published: of a container of which nothing at all is known there is nothing to say.
+    # As published: a container without any samples has no recommendation.
     if lacks_all or (is_controlled and bool(working.lacking[row])):
         return ResourceWorking(resource, absence=MissingNumber.NO_SAMPLES)
     if not is_controlled:
@@ -217,6 +217,7 @@ def _explain_resource(
             _explain_number(working, row, resource, number, percentiles[_COLUMNS[number]])
             for number in Number
         ),
+        # The last column of `published` is the uncapped target.
         int(working.published()[row, -1]),
         confidence=float(working.confidences[row]),
         floor=int(working.floors[row]),
@@ -232,6 +233,7 @@ def _explain_number(
     column = _COLUMNS[number]
     steps: list[ExplainedStep] = []
     before = None
+    # amounts: int64 or float64[groups, 3], with the columns of `_COLUMNS`.
     for kind, amounts in working.steps.items():
         after = int(amounts[row, column])
         steps.append(ExplainedStep(kind, before, after))

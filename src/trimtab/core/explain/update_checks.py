@@ -1,6 +1,6 @@
-"""Checks: what is asked about a pod before it is changed, and the kinds of answers.
+"""Kinds of checks of a pod before a change, and their verdicts.
 
-The questions are those of a plan; who asks them all is `hearing.py`.
+The checks are those of a plan; `pod_checks.py` runs all of them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 
 
 class CheckKind(StrEnum):
-    """What is asked, in the order in which it is told; the value names it to users."""
+    """Kind of a check, in the order of the explanation; the value names it to users."""
 
     BOOST = "startupBoost"
     MODE = "updateMode"
@@ -84,7 +84,7 @@ KIND_OF: Final = {
     HoldReason.LIMIT_RANGE_REFUSES: CheckKind.QUOTA,
     HoldReason.PAUSED: CheckKind.PAUSE,
 }
-"""Which question each reason answers."""
+"""The check that each reason belongs to."""
 
 REMEMBERED: Final = frozenset(
     {
@@ -97,23 +97,23 @@ REMEMBERED: Final = frozenset(
         CheckKind.EARLIER_EVICTIONS,
     }
 )
-"""What only an updater can answer, which remembers what it did."""
+"""Checks that need the memory of a running updater."""
 
 
 class CheckVerdict(StrEnum):
-    """What the answer means for the pod; the value names it to users."""
+    """Result of a check for the pod; the value names it to users."""
 
     CLEAR = "pass"
     BLOCKED = "fail"
     UNKNOWN = "unknown"
-    """Nobody who could be asked knows."""
+    """The facts that the check needs are not available."""
     NOT_ASKED = "notAsked"
-    """It does not matter for this pod, or not yet."""
+    """The check does not apply to this pod, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodCheck:
-    """One question about one pod, and its answer."""
+    """One check of one pod, and its result."""
 
     kind: CheckKind
     verdict: CheckVerdict
@@ -121,4 +121,4 @@ class PodCheck:
     until: datetime | None = None
     """When it passes if nothing changes but the time; None if that will not help."""
     is_decisive: bool = False
-    """Whether it is the reason that the plan gives."""
+    """True if its reason is the one that the plan gives."""

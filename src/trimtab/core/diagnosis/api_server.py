@@ -1,4 +1,4 @@
-"""Checks of the API server itself: what it can do, its clock, rights, and our kinds of objects."""
+"""Checks of the API server itself: its version, clock, permissions, and our kinds of objects."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unkno
 from trimtab.core.model.durations import brief
 
 _CLOSE: Final = timedelta(seconds=5)
-"""What the network and the whole seconds of a Date header may make of equal clocks."""
+"""Maximum difference that the network and a Date header in seconds make of equal clocks."""
 _FAR: Final = timedelta(minutes=5)
 """Clocks that differ by more spoil certificates and the age of samples."""
 _APPLY_CRDS: Final = "trimtab crds | kubectl apply --server-side --force-conflicts -f -"
@@ -18,11 +18,11 @@ _SHOWN_FIELDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What the API server says of itself."""
+    """Version and features that the API server reports."""
 
     version: str
     can_resize: bool | Unseen
-    """Whether pods can be resized in place."""
+    """True if pods can be resized in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,22 @@ class ClockFacts:
 
     @property
     def skew(self) -> timedelta:
-        """How far the server is ahead."""
+        """Time by which the server's clock is ahead."""
         return self.there - self.here
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What somebody may not do."""
+    """Permissions that one user or ServiceAccount lacks for one purpose."""
 
     holder: str
-    """Who: `you`, or the name of a ServiceAccount."""
+    """`you`, or the name of a ServiceAccount."""
     purpose: str
-    """What it is needed for."""
+    """Use of the permissions."""
     missing: tuple[str, ...] | Unseen
-    """As `list pods`."""
+    """Permissions such as `list pods`."""
     is_optional: bool = False
-    """Whether the rest works without."""
+    """True if everything else works without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Definition:
 
 
 def check_server(facts: ServerFacts, wants_resize: Sequence[str] = ()) -> Iterator[Finding]:
-    """What the server's version means, also for autoscalers whose mode asks for resizes."""
+    """Check that the server can resize pods in place, as the modes of some autoscalers need."""
     if isinstance(facts.can_resize, Unseen):
         yield unknown(facts.can_resize)
         return
@@ -88,7 +88,7 @@ def check_server(facts: ServerFacts, wants_resize: Sequence[str] = ()) -> Iterat
 
 
 def check_clock(facts: ClockFacts) -> Iterator[Finding]:
-    """Whether both clocks show the same time."""
+    """Check that both clocks show the same time."""
     skew = facts.skew
     if abs(skew) <= _CLOSE:
         return
@@ -102,7 +102,7 @@ def check_clock(facts: ClockFacts) -> Iterator[Finding]:
 
 
 def check_rights(facts: Iterable[Rights]) -> Iterator[Finding]:
-    """Who lacks which right."""
+    """Check that users and ServiceAccounts have all permissions that they need."""
     for one in facts:
         if isinstance(one.missing, Unseen):
             yield unknown(one.missing, one.holder)
@@ -118,7 +118,7 @@ def check_rights(facts: Iterable[Rights]) -> Iterator[Finding]:
 
 
 def check_definitions(facts: Iterable[Definition]) -> Iterator[Finding]:
-    """Whether our kinds of objects are there, whole and served."""
+    """Check that our CustomResourceDefinitions exist, are complete and are served."""
     for one in facts:
         if not one.is_there:
             text = "this CustomResourceDefinition is missing: there can be no such objects"

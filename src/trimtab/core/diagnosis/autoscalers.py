@@ -25,11 +25,11 @@ from trimtab.core.recommendation.conditions import ConditionType, Unsupported, U
 from trimtab.core.updates.conditions import UpdateConditionType
 
 _PATIENCE: Final = timedelta(minutes=5)
-"""So long a new autoscaler may be without a recommendation."""
+"""Maximum time that a new autoscaler may take to get a recommendation."""
 _TRUE: Final = "True"
 _NONE: Final = "there are no autoscalers here, so there is nothing to look at"
 _KINDS: Final = {"vpa": "autoscaler", "pod": "pod"}
-"""What people call the kinds of objects that kubectl calls so."""
+"""Names for users, by kubectl's names of kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Governed:
     pods: tuple[Pod, ...] = ()
     """Those that its target and its selector match."""
     replicas: int | None = None
-    """How many pods its target wants, if it counts them."""
+    """Number of pods that its target wants, if it counts them."""
     owned: frozenset[WorkloadName] = frozenset()
     """The workloads that its target owns."""
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """Its namespace and name."""
         return "/".join(self.autoscaler.identity)
 
 
@@ -79,7 +79,7 @@ class Sighted:
     autoscaler: Autoscaler
     workload: Workload | None = None
     topmost: WorkloadName | None = None
-    """What owns that in the end."""
+    """Topmost owner of the workload."""
     owned: frozenset[WorkloadName] = frozenset()
     """The workloads that it owns itself."""
 
@@ -90,7 +90,7 @@ def gather(
     now: datetime,
     unreadable: Sequence[Hidden] = (),
 ) -> AutoscalerFacts:
-    """The facts about autoscalers, given each pod with its topmost workload."""
+    """Gather the facts about autoscalers, given each pod with its topmost workload."""
     verdicts = {
         one.autoscaler.identity: targets.select_pods(one.autoscaler, one.workload, one.topmost)
         for one in sighted
@@ -130,7 +130,7 @@ def _govern(
 
 
 def check_conflicts(facts: AutoscalerFacts) -> Iterator[Finding]:
-    """Which autoscalers match the same pods."""
+    """Find autoscalers that match the same pods."""
     for conflict in facts.conflicts:
         yield Finding(
             Severity.WARNING,
@@ -142,7 +142,7 @@ def check_conflicts(facts: AutoscalerFacts) -> Iterator[Finding]:
 
 
 def check_targets(facts: AutoscalerFacts) -> Iterator[Finding]:
-    """Which autoscalers have no pods, and why."""
+    """Find autoscalers without pods, and the causes."""
     if not (facts.governed or facts.unreadable):
         yield Finding(Severity.NOTE, _NONE)
     for hidden in facts.unreadable:
@@ -210,7 +210,7 @@ def _tell_empty(one: Governed) -> Finding:
 
 
 def check_recommendations(facts: AutoscalerFacts) -> Iterator[Finding]:
-    """Which autoscalers recommend nothing, or something old, and why."""
+    """Find autoscalers whose recommendation is missing, old or without effect, and the causes."""
     if not facts.governed:
         yield Finding(Severity.NOTE, _NONE)
     for one in facts.governed:
@@ -231,7 +231,7 @@ _CAUSES: Final = (
     ConditionType.FETCHING_HISTORY,
     ConditionType.RECOMMENDATION_PROVIDED,
 )
-"""What keeps a recommendation away, the deepest cause first."""
+"""Conditions that explain a missing recommendation, the deepest cause first."""
 
 
 def _tell_silence(one: Governed, conditions: dict[str, Condition], now: datetime) -> Finding:

@@ -22,7 +22,7 @@ _LIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a namespace allows."""
+    """Limit ranges and quotas of all namespaces."""
 
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]]
     """By namespace."""
@@ -32,7 +32,7 @@ class Bounds:
 def check_horizontal(
     governed: Sequence[Governed], horizontals: Sequence[Horizontal]
 ) -> Iterator[Finding]:
-    """Where two autoscalers pull at the same resource of the same workload."""
+    """Find HorizontalPodAutoscalers that scale a workload on a resource of its autoscaler."""
     for one in governed:
         for other in horizontals:
             shared = _shared(one, other)
@@ -49,7 +49,7 @@ def _shared(one: Governed, other: Horizontal) -> list[Resource]:
 
 
 def _controlled(one: Governed) -> frozenset[Resource]:
-    """What the autoscaler may change in any container."""
+    """Return the resources that the autoscaler may change in any container."""
     policies = one.autoscaler.policies
     general = autoscalers.policy_for(policies, "*")
     found = [policy for policy in policies if policy.mode is not ContainerMode.OFF]
@@ -80,7 +80,7 @@ def _tell_shared(one: Governed, other: Horizontal, shared: list[Resource]) -> Fi
 
 
 def check_bounds(governed: Sequence[Governed], bounds: Bounds) -> Iterator[Finding]:
-    """Which recommendations cannot become true."""
+    """Find policies and recommendations that limit ranges or quotas prevent."""
     for one in governed:
         items = bounds.limit_ranges.get(one.autoscaler.namespace, ())
         yield from _check_policies(one, items)
@@ -89,7 +89,7 @@ def check_bounds(governed: Sequence[Governed], bounds: Bounds) -> Iterator[Findi
 
 
 def _check_policies(one: Governed, items: Sequence[LimitRangeItem]) -> Iterator[Finding]:
-    """Policies that no limit range can agree with."""
+    """Find policies that contradict a limit range."""
     item = effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return
@@ -119,7 +119,7 @@ def _disagree(
 
 
 def _check_targets(one: Governed, items: Sequence[LimitRangeItem]) -> Iterator[Finding]:
-    """Targets that a limit range cuts off."""
+    """Find targets that a limit range cuts."""
     item = effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return
@@ -142,7 +142,7 @@ def _amounts(amounts: Resources) -> Iterator[tuple[Resource, int]]:
 
 
 def _check_quotas(one: Governed, quotas: Sequence[Quota]) -> Iterator[Finding]:
-    """Quotas that leave no room for what is recommended."""
+    """Find quotas that leave no room for what is recommended."""
     wanted = {
         told.container_name: Allocation(told.target) for told in one.autoscaler.recommendation or ()
     }

@@ -1,4 +1,4 @@
-"""Checks of the components: whether they run, who holds their leases, who else does their work."""
+"""Checks of the components: their Deployments, the holders of their leases, and rivals."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from trimtab.core.model import durations
 
 _AHEAD: Final = timedelta(seconds=5)
 _STATUS_PATIENCE: Final = timedelta(minutes=1)
-"""An updater believes the status lease for as long."""
+"""Time for which an updater trusts a status lease."""
 _MANY_RESTARTS: Final = 5
 
 
 class Component(StrEnum):
-    """What runs in a cluster."""
+    """Component of the autoscaler that runs in a cluster."""
 
     RECOMMENDER = "recommender"
     UPDATER = "updater"
@@ -43,13 +43,13 @@ class HeldLease:
     name: str
     holder: str = ""
     is_ours: bool = True
-    """Whether the name of the holder says that it is Trimtab."""
+    """True if the name of the holder shows that it is Trimtab."""
     renewed_at: datetime | None = None
     duration: timedelta = timedelta(seconds=15)
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """Its namespace and name."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -72,7 +72,7 @@ class Installed:
     wanted: int = 1
     ready: int = 1
     troubles: tuple[str, ...] = ()
-    """What its pods complain of."""
+    """Problems of its pods."""
     restarts: int = 0
     """Those of its worst pod."""
     account: str = "default"
@@ -82,16 +82,16 @@ class Installed:
     watched: str = ""
     """The only namespace that it looks at; empty for all."""
     is_secure: bool = False
-    """True if it shows its pages with TLS, to callers with a token."""
+    """True if it serves its pages with TLS, to callers with a token."""
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """Its namespace and name."""
         return f"{self.namespace}/{self.name}"
 
 
 def check_leases(facts: LeaseFacts) -> Iterator[Finding]:
-    """Who leads, and whether new pods are said to get their size."""
+    """Check the leases of leaders, and the status lease of the admission controller."""
     status = [one for one in facts.leases if one.name == STATUS_LEASE]
     if not status:
         yield Finding(
@@ -149,7 +149,7 @@ def _check_leader(lease: HeldLease, now: datetime) -> Iterator[Finding]:
 
 
 def is_held(lease: HeldLease, now: datetime) -> bool:
-    """Whether somebody works under the lease now: it was neither released nor has it run out."""
+    """Return True if the lease has a holder and has not expired."""
     # Leaders renew theirs several times in its duration, but a status lease is renewed just once.
     patience = 2 * lease.duration if lease.name == STATUS_LEASE else lease.duration
     return bool(lease.holder) and _silence(lease, now) <= patience
@@ -171,7 +171,7 @@ def _check_holder_clock(lease: HeldLease, now: datetime) -> Iterator[Finding]:
 
 
 def check_components(facts: Sequence[Installed]) -> Iterator[Finding]:
-    """Whether our components run, and run well."""
+    """Check that our components run, are ready and restart rarely."""
     ours = [one for one in facts if one.is_ours]
     if not ours:
         yield Finding(
@@ -219,7 +219,7 @@ def _tell(troubles: tuple[str, ...]) -> str:
 def check_other_installations(
     facts: Sequence[Installed] | Unseen, leases: LeaseFacts | Unseen
 ) -> Iterator[Finding]:
-    """Whether another autoscaler works beside us."""
+    """Check that no other autoscaler works beside Trimtab."""
     if isinstance(facts, Unseen):
         yield unknown(facts)
     else:

@@ -1,7 +1,8 @@
-"""The words of a diagnosis: what was found, how bad it is, and what could not be seen at all.
+"""Findings of a diagnosis, their severity, and facts that could not be read.
 
-Each check is a function from facts to findings, in the modules `diagnosis_*`; fetching facts is
-left to others. A fact that could not be had is a value, too, so that nobody takes it for good news.
+Each check is a function from facts to findings, in the modules of this package. Other packages
+fetch the facts. A fact that could not be read is a value, too, so that no check takes it for good
+news.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,18 +15,18 @@ _U = TypeVar("_U")
 
 
 class Severity(StrEnum):
-    """How bad a finding is, from good to bad."""
+    """Severity of a finding, from good to bad."""
 
     OK = "ok"
     NOTE = "note"
     UNKNOWN = "unknown"
-    """Nobody could look, so nobody knows."""
+    """The fact could not be read."""
     WARNING = "warning"
     PROBLEM = "problem"
 
     @property
     def rank(self) -> int:
-        """The higher, the worse."""
+        """Position in the order of severities; higher is worse."""
         return list(Severity).index(self)
 
 
@@ -35,16 +36,16 @@ class Finding:
 
     severity: Severity
     text: str
-    """What was seen, and what it means."""
+    """The observation, and its meaning."""
     remedy: str = ""
-    """What to do about it: a command where there is one."""
+    """Remedy: a command where there is one."""
     subject: str = ""
-    """What it is about: `shop/web`, say; empty for the whole cluster."""
+    """Object of the finding, such as `shop/web`; empty for the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A fact that could not be had, and why not."""
+    """A fact that could not be read, and why not."""
 
     why: str
     remedy: str = ""
@@ -52,33 +53,33 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What came of one check; it has at least one finding."""
+    """Result of one check; it has at least one finding."""
 
     check: str
     findings: tuple[Finding, ...]
 
     @property
     def severity(self) -> Severity:
-        """That of its worst finding."""
+        """Severity of its worst finding."""
         return max((one.severity for one in self.findings), key=lambda one: one.rank)
 
 
 _MOST_FINDINGS: Final = 20
-"""More findings of one check than that tell nothing new."""
+"""Maximum number of findings of one check that are shown."""
 
 
 def ok(text: str) -> Finding:
-    """Good news."""
+    """Return a finding without a problem."""
     return Finding(Severity.OK, text)
 
 
 def unknown(fact: Unseen, subject: str = "") -> Finding:
-    """What is said where nobody could look."""
+    """Return the finding for a fact that could not be read."""
     return Finding(Severity.UNKNOWN, fact.why, fact.remedy, subject)
 
 
 def seen(fact: _T | Unseen, find: Callable[[_T], Iterable[Finding]]) -> Iterator[Finding]:
-    """What is found in a fact, or that it could not be had."""
+    """Yield the findings in a fact, or that it could not be read."""
     if isinstance(fact, Unseen):
         yield unknown(fact)
     else:
@@ -88,7 +89,7 @@ def seen(fact: _T | Unseen, find: Callable[[_T], Iterable[Finding]]) -> Iterator
 def seen_both(
     one: _T | Unseen, other: _U | Unseen, find: Callable[[_T, _U], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """The same of two facts that are needed together."""
+    """Yield the findings in two facts that are needed together."""
     if isinstance(other, Unseen):
         other_unseen = other
         yield from seen(one, lambda _: [unknown(other_unseen)])
@@ -98,7 +99,7 @@ def seen_both(
 
 
 def conclude(check: str, findings: Iterable[Finding], well: str) -> Diagnosis:
-    """The findings of a check, the worst first; without any, all is well."""
+    """Return the findings of a check, the worst first; without any, the words of `well`."""
     found = sorted(findings, key=lambda one: -one.severity.rank) or [ok(well)]
     if len(found) <= _MOST_FINDINGS:
         return Diagnosis(check, tuple(found))

@@ -74,7 +74,7 @@ _NOT_ASKED: Final = Unseen("nobody asked for it")
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """All that was fetched; what nobody asked for was not."""
+    """All facts that were fetched; topics that no check needs are left out."""
 
     server: ServerFacts | Unseen = _NOT_ASKED
     clock: ClockFacts | Unseen = _NOT_ASKED
@@ -82,7 +82,7 @@ class ClusterFacts:
     definitions: Sequence[Definition] | Unseen = _NOT_ASKED
     webhook: WebhookFacts | Unseen = _NOT_ASKED
     certificate: CertificateFacts | Unseen | None = None
-    """None if no webhook is registered, which is told elsewhere."""
+    """None if no webhook is registered, which another check reports."""
     usage: UsageFacts | Unseen = _NOT_ASKED
     history: HistoryFacts | Unseen | None = None
     """None if no Prometheus was named."""
@@ -102,9 +102,9 @@ class DoctorCheck:
 
     name: str
     asks: str
-    """What it finds out, for people."""
+    """Question that it answers, for users."""
     well: str
-    """What is said if nothing was found."""
+    """Text of the finding if there is no other."""
     topics: frozenset[Topic]
     find: _Find
 
@@ -256,5 +256,5 @@ CHECKS: Final = (
 
 
 def diagnose(checks: Iterable[DoctorCheck], facts: ClusterFacts) -> list[Diagnosis]:
-    """What each check found."""
+    """Run the checks and return the diagnosis of each."""
     return [conclude(check.name, check.find(facts), check.well) for check in checks]

@@ -1,4 +1,4 @@
-"""Checks of what is read: whether usage comes, whether it is fresh, and whether of all pods."""
+"""Checks of usage and history: the metrics API covers all pods, and Prometheus has the past."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class UsageFacts:
-    """What the metrics API tells, beside the pods that it should tell of."""
+    """Readings of the metrics API, beside the pods that it should cover."""
 
     now: datetime
     readings: Mapping[PodName, datetime]
@@ -26,24 +26,24 @@ class UsageFacts:
     expected: Collection[PodName]
     """Pods that have run for long enough to be read."""
     problem: str = ""
-    """Why the metrics API does not answer, if it does not."""
+    """Reason why the metrics API does not answer, if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFacts:
-    """What Prometheus tells of the past."""
+    """Series that Prometheus has of the past."""
 
     address: str
     conventions: Mapping[str, str]
-    """By which labels containers and pods are told."""
+    """The labels that identify containers and pods."""
     series: Mapping[str, int]
-    """How many series of each metric are there."""
+    """Number of series of each metric."""
     problem: str = ""
-    """Why nothing can be read there, if nothing can."""
+    """Reason why nothing can be read there, if nothing can."""
 
 
 def check_usage(facts: UsageFacts) -> Iterator[Finding]:
-    """Whether the metrics API tells of all pods, and of now."""
+    """Check that the metrics API has fresh usage of all pods."""
     if facts.problem:
         yield Finding(
             Severity.PROBLEM,
@@ -74,7 +74,7 @@ def check_usage(facts: UsageFacts) -> Iterator[Finding]:
 
 
 def check_history(facts: HistoryFacts | None) -> Iterator[Finding]:
-    """Whether Prometheus has what the recommender needs of the past."""
+    """Check that Prometheus has the series that the recommender needs."""
     if facts is None:
         yield Finding(
             Severity.NOTE,

@@ -1,6 +1,6 @@
-"""Checks of the webhook: whether new pods come to us, whom the API server believes, who else acts.
+"""Checks of the webhook: its registration, a trial pod, its certificate, and other webhooks.
 
-Of certificates only their times and fingerprints are known here; reading them is left to others.
+Other packages read the certificates; here only their subjects and times are known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,24 +29,24 @@ class Mutator:
     sees_new_pods: bool = True
     sees_autoscalers: bool = True
     fails_closed: bool = False
-    """Whether pods cannot be created while it does not answer."""
+    """True if pods cannot be created while it does not answer."""
     is_reinvoked: bool = False
     timeout_seconds: int = 10
 
     @property
     def is_ours(self) -> bool:
-        """Whether it has the name that we and the original use."""
+        """True if it has the name that Trimtab and the original use."""
         return self.name == MAIN
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it is neither that nor the one of our own test pods."""
+        """True if it is neither that webhook nor the one for our own test pods."""
         return self.name not in (MAIN, SELF_TEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a pod that was only tried."""
+    """Result of a dry-run creation of a pod."""
 
     has_passed: bool
     detail: str = ""
@@ -54,23 +54,23 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class WebhookFacts:
-    """How new pods come to us, as far as that could be seen."""
+    """Webhooks that see new pods, and evidence that ours is reached."""
 
     mutators: Sequence[Mutator]
-    """All webhooks that see new pods or are ours, in the order in which they are asked."""
+    """All webhooks that see new pods or are ours, in the order of the API server's calls."""
     ready_addresses: int | Unseen | None = None
-    """How many copies stand behind the Service; None if the webhook is called by URL."""
+    """Number of ready copies behind the Service; None if the webhook is called by URL."""
     trial: Trial | Unseen = _NO_TRIAL
 
     @property
     def ours(self) -> Mutator | None:
-        """The webhook that is asked for us."""
+        """The first webhook of ours; None if none is registered."""
         return next((one for one in self.mutators if one.is_ours), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One certificate: until when it is valid, and who signed it."""
+    """One certificate, and the span in which it is valid."""
 
     name: str
     """Its subject."""
@@ -80,21 +80,21 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """What is shown and what is believed."""
+    """The certificate that the webhook serves, and the authorities that the API server trusts."""
 
     now: datetime
     authorities: Sequence[Certificate]
     """Those in the webhook's registration."""
     shown: Certificate | Unseen
     is_believed: bool | Unseen
-    """Whether one of the authorities has signed what is shown."""
+    """True if one of the authorities has signed the served certificate."""
 
 
 def list_trial_namespaces(registration: Registration, leases: Sequence[str]) -> list[str]:
-    """Where the admission controller may run, given the namespaces of status leases.
+    """List namespaces where the admission controller may run, given those of status leases.
 
-    Only test pods of its own namespace are answered. Its test webhook names that, and so does its
-    Service; where there is neither, its lease is a good guess.
+    It answers only test pods of its own namespace. Its test webhook names that namespace, and so
+    does its Service; where there is neither, its lease is a good guess.
     """
     test, main = registration.find(SELF_TEST), registration.find(MAIN)
     if test is not None:
@@ -105,7 +105,7 @@ def list_trial_namespaces(registration: Registration, leases: Sequence[str]) -> 
 
 
 def check_webhook(facts: WebhookFacts) -> Iterator[Finding]:
-    """Whether a pod that is created now gets its size."""
+    """Check that a pod that is created now gets its size."""
     ours = facts.ours
     if ours is None:
         yield Finding(
@@ -173,7 +173,7 @@ def _reach(facts: WebhookFacts) -> Iterator[Finding]:
 
 
 def check_certificate(facts: CertificateFacts) -> Iterator[Finding]:
-    """Whether the API server believes the certificate, and for how long."""
+    """Check that the API server trusts the certificate, and will for a while."""
     if not facts.authorities:
         yield Finding(
             Severity.PROBLEM,
@@ -189,7 +189,7 @@ def check_certificate(facts: CertificateFacts) -> Iterator[Finding]:
         return
     yield from _age(facts.shown, facts.now)
     if facts.shown.ends_at <= facts.now:
-        # Nobody believes what has ended; who signed it does not matter any more.
+        # No client trusts an expired certificate, whichever authority has signed it.
         return
     if isinstance(facts.is_believed, Unseen):
         yield unknown(facts.is_believed)
@@ -227,7 +227,7 @@ def _age(shown: Certificate, now: datetime) -> Iterator[Finding]:
 
 
 def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:
-    """Who else may change the resources of a pod after us."""
+    """Find other webhooks that may change the resources of a pod after ours."""
     names = [one.configuration for one in facts.mutators if one.is_ours]
     if len(names) > 1:
         yield Finding(
@@ -237,7 +237,7 @@ def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:
             f"kubectl delete mutatingwebhookconfiguration {names[-1]} (the one that is not ours)",
         )
     place = next((at for at, one in enumerate(facts.mutators) if one.is_ours), None)
-    # Who is asked again after others have changed a pod has the last word.
+    # A webhook that is called again after others have changed a pod has the last word.
     if place is None or facts.mutators[place].is_reinvoked:
         return
     for one in facts.mutators[place + 1 :]:

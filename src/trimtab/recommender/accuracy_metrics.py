@@ -1,7 +1,7 @@
-"""How good recommendations are, as metrics: what containers use beside what was recommended.
+"""Accuracy metrics: container usage compared with the recommendation in force at that time.
 
-Every sample that counts is compared with the uncapped target that stood when it was read; the names
-are the original's. All of it is done on arrays, a few calls a tick.
+Each accepted sample is compared with the uncapped target that stood when the sample was read.
+The metrics have the original's names. Everything runs on arrays, with a few calls per tick.
 """
 
 from collections import Counter
@@ -91,23 +91,23 @@ CHANGES: Final = ArrayHistogram(
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What stood after a tick."""
+    """Uncapped targets, update modes and group links at the end of a tick."""
 
     targets: UncappedTargets
     modes: Ints
-    """The update mode of each group, as a place in `_MODES`."""
+    """Update mode of each group, as an index into `_MODES`."""
     group_of: Ints
-    """The group that each aggregate feeds; negative where there is none."""
+    """Group that each aggregate feeds; negative if there is none."""
 
 
 class QualityMeter:
-    """Compares samples with what was recommended before they came."""
+    """Compares samples with the recommendations that stood before they came."""
 
     def __init__(self) -> None:
         self._told: _Told | None = None
 
     def note(self, report: TickReport, knowledge: RecommenderState) -> None:
-        """Count the samples of a tick, and what became of recommendations in it."""
+        """Count the samples of a tick, and the changes of recommendations in it."""
         if self._told is not None:
             for accepted in report.accepted:
                 _compare(self._told, accepted)
@@ -131,7 +131,8 @@ def _groups_by_aggregate(targets: UncappedTargets) -> Ints:
 
 
 def _compare(told: _Told, accepted: Accepted) -> None:
-    """Count samples, by the update mode of those that recommend for them."""
+    """Observe samples, by the update mode of the autoscalers that recommend for them."""
+    # groups, targets, modes: int64[samples]; usage: float64[samples]
     within = accepted.aggregates < len(told.group_of)
     groups = told.group_of[accepted.aggregates[within]]
     usage = accepted.values[within][groups >= 0]
@@ -149,7 +150,7 @@ def _compare(told: _Told, accepted: Accepted) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """What was used and what was recommended, in cores or bytes."""
+    """Usage and recommendation of the same samples, in cores or bytes."""
 
     resource: Resource
     usage: Floats
@@ -179,10 +180,11 @@ def _observe(pair: _Pair, mode: str, is_oom: str, *, is_missing: bool) -> None:
 
 
 def _count_changes(before: UncappedTargets, told: _Told, feeders: Ints) -> None:
-    """Count how far recommendations moved, of groups that had one before."""
+    """Observe relative changes of targets, for groups that had a target before."""
     after = told.targets
     if not len(after.layout):
         return
+    # old: int64[groups, resources]; pods, sizes, kinds: int64[groups]
     old = _align(before, after)
     pods = np.add.reduceat(feeders[after.layout.aggregates], after.layout.starts)
     sizes = np.minimum(np.log2(np.maximum(pods, 1)).astype(np.int64), _LARGEST_SIZE)
@@ -197,7 +199,7 @@ def _count_changes(before: UncappedTargets, told: _Told, feeders: Ints) -> None:
 
 
 def _align(before: UncappedTargets, after: UncappedTargets) -> Ints:
-    """What groups had before, in the order of now; negative for those that are new."""
+    """Return earlier targets in the order of the current groups; negative for new groups."""
     if before.owners is after.owners:
         return before.amounts
     if not len(before.amounts):
@@ -208,7 +210,7 @@ def _align(before: UncappedTargets, after: UncappedTargets) -> Ints:
 
 
 def _keys(targets: UncappedTargets) -> Iterator[tuple[AutoscalerName, int, int]]:
-    """A name for each group: its autoscaler, how many groups that has, and which of them it is."""
+    """Yield a key for each group: its autoscaler, the autoscaler's group count, and its index."""
     totals, counts = Counter(targets.owners), Counter[AutoscalerName]()
     for owner in targets.owners:
         yield owner, totals[owner], counts[owner]

@@ -1,6 +1,6 @@
-"""Checkpoints: written in rotation, deleted when nobody owns them.
+"""Checkpoints: written in rotation, deleted when their autoscaler is gone.
 
-What is stored is never made worse: a checkpoint that holds less than the stored one is not written.
+A checkpoint never replaces a stored one that holds more.
 """
 
 from collections import Counter, defaultdict
@@ -36,7 +36,7 @@ from trimtab.recommender.writes import Writers
 def draft_checkpoints(
     knowledge: RecommenderState, names: Iterable[AutoscalerName], now: datetime
 ) -> list[Checkpoint]:
-    """The checkpoints of some autoscalers, as they would be written now."""
+    """Return the checkpoints of some autoscalers, as they would be written now."""
     aggregates = encode_checkpoints(knowledge.usage, names, now)
     supplements = collect_supplements(
         knowledge.usage, aggregates, knowledge.pods.counted_kills, now
@@ -55,7 +55,7 @@ def draft_checkpoints(
 
 
 def holds_anything(draft: Checkpoint) -> bool:
-    """Whether anything is lost without it; a container that was only seen has taught nothing."""
+    """True if the draft holds samples or memory needs that a restart would lose."""
     aggregate = draft.aggregate
     if aggregate.cpu_histogram.total_weight + aggregate.memory_histogram.total_weight > 0:
         return True
@@ -64,9 +64,9 @@ def holds_anything(draft: Checkpoint) -> bool:
 
 
 def is_same(draft: Checkpoint, stored: Checkpoint) -> bool:
-    """Whether nothing was learned since the stored one was written."""
+    """True if nothing was learned since the stored checkpoint was written."""
     ours, theirs = draft.aggregate, stored.aggregate
-    # Supplements come last: to compare them is to read them.
+    # Compared last: accessing a supplement decodes it.
     return (
         ours.total_samples_count == theirs.total_samples_count
         and ours.version == theirs.version
@@ -78,7 +78,7 @@ def is_same(draft: Checkpoint, stored: Checkpoint) -> bool:
 
 
 def note_stored(knowledge: RecommenderState, checkpoints: Iterable[Checkpoint]) -> None:
-    """Know of which containers something is stored."""
+    """Record which containers have a stored checkpoint."""
     for checkpoint in checkpoints:
         subject = knowledge.subjects[owner_of(checkpoint)]
         if checkpoint.container_name not in subject.saved:
@@ -86,14 +86,14 @@ def note_stored(knowledge: RecommenderState, checkpoints: Iterable[Checkpoint]) 
 
 
 def key_of(checkpoint: Checkpoint) -> CheckpointKey:
-    """The autoscaler and the container that a checkpoint is of."""
+    """Return the autoscaler and the container of a checkpoint."""
     return owner_of(checkpoint), checkpoint.container_name
 
 
 def group_by_owner(
     checkpoints: Iterable[Checkpoint],
 ) -> Mapping[AutoscalerName, list[Checkpoint]]:
-    """Checkpoints by the autoscalers that they are of."""
+    """Group checkpoints by their autoscalers."""
     by_owner: defaultdict[AutoscalerName, list[Checkpoint]] = defaultdict(list)
     for checkpoint in checkpoints:
         by_owner[owner_of(checkpoint)].append(checkpoint)
@@ -101,18 +101,18 @@ def group_by_owner(
 
 
 def owner_of(checkpoint: Checkpoint) -> AutoscalerName:
-    """The autoscaler that a checkpoint is of."""
+    """Return the autoscaler of a checkpoint."""
     return AutoscalerName(checkpoint.namespace, checkpoint.autoscaler_name)
 
 
 _STEP = Step.MAINTAIN_CHECKPOINTS
 _PORTION: Final = 200
-"""So many autoscalers are drafted at a time."""
+"""Number of autoscalers whose checkpoints are drafted at a time."""
 
 
 @dataclass(slots=True)
 class CheckpointKeeper:
-    """Writes and deletes the checkpoints of the autoscalers that are ours."""
+    """Writes and deletes the checkpoints of the autoscalers that this recommender serves."""
 
     cluster: Cluster
     settings: RecommenderSettings
@@ -122,7 +122,7 @@ class CheckpointKeeper:
     async def save_due(
         self, knowledge: RecommenderState, writers: Writers, now: datetime
     ) -> TickReport:
-        """Write the checkpoints of those whose turn it is."""
+        """Write the checkpoints of the autoscalers whose turn has come."""
         served, settings = knowledge.served, self.settings
         due = checkpoint_rotation.list_due(
             {name: subject.turn for name, subject in served.items()},
@@ -137,7 +137,7 @@ class CheckpointKeeper:
     async def save_all(
         self, knowledge: RecommenderState, writers: Writers, now: datetime
     ) -> TickReport:
-        """Write all checkpoints, those first whose loss would be the greatest."""
+        """Write all checkpoints, the greatest possible loss first."""
         served = knowledge.served
         order = checkpoint_rotation.list_by_worth(
             {name: subject.turn for name, subject in served.items()},
@@ -153,9 +153,9 @@ class CheckpointKeeper:
         writers: Writers,
         now: datetime,
     ) -> TickReport:
-        """Write checkpoints until it is late.
+        """Write checkpoints until the deadline.
 
-        They are drafted in portions, so that writing begins at once and nothing stands still.
+        Drafting in portions lets writing begin at once, and keeps the event loop responsive.
         """
         report = TickReport()
         for begin in range(0, len(order), _PORTION):
@@ -174,7 +174,7 @@ class CheckpointKeeper:
         writers: Writers,
         now: datetime,
     ) -> TickReport:
-        """Write the checkpoints of some autoscalers, as far as they hold anything new."""
+        """Write the checkpoints of some autoscalers that differ from the stored ones."""
         chosen = [name for name in names if not _fetches_history(knowledge.subjects[name])]
         if not chosen:
             return TickReport()
@@ -205,7 +205,7 @@ class CheckpointKeeper:
         )
 
     def _place(self, drafts: Iterable[Checkpoint]) -> list[Checkpoint]:
-        """Return the drafts under names that no other checkpoint has, or is about to get."""
+        """Return the drafts under names that no other checkpoint has or is about to get."""
         taken: dict[tuple[str, str], CheckpointKey] = {}
         placed = []
         for draft in drafts:
@@ -265,7 +265,7 @@ class CheckpointKeeper:
     async def delete_orphans(self, writers: Writers) -> TickReport:
         """Delete the checkpoints of autoscalers that the API server no longer has.
 
-        The store alone is not believed: it may lag behind an autoscaler that was replaced.
+        Each deletion asks the API server first: the store may lag behind a replaced autoscaler.
         """
         stored = {
             owner: checkpoints
@@ -297,7 +297,7 @@ class CheckpointKeeper:
     def _poorer(
         self, knowledge: RecommenderState, drafts: Iterable[Checkpoint]
     ) -> set[CheckpointKey]:
-        """Those that hold less than what is stored of the same pods."""
+        """Return the drafts that hold less than the stored checkpoints of the same pods."""
         stored = {
             key_of(draft): found.aggregate
             for draft in drafts
@@ -308,7 +308,7 @@ class CheckpointKeeper:
         }
         if not stored:
             return set()
-        # Open windows are left out of a checkpoint, but they are not forgotten.
+        # A checkpoint leaves out open windows, but memory still holds them.
         known = encode_histories(knowledge.usage, {name for name, _ in stored})
         return {key for key in stored if is_lighter(known[key], stored[key], self.settings.usage)}
 
@@ -318,9 +318,9 @@ def _with_names(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, Checkpoint
 
 
 def _fetches_history(subject: AutoscalerState) -> bool:
-    """Whether somebody else is still reading history: what we know is not all there is.
+    """True if another recommender is still reading history, so that our knowledge is incomplete.
 
-    While we read it ourselves what is learned meanwhile is saved, or a restart would lose it.
+    While this recommender reads history itself, checkpoints are saved: a restart would lose them.
     """
     return subject.fetches_history is None and any(
         condition.type == ConditionType.FETCHING_HISTORY and condition.status == "True"

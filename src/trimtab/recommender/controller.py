@@ -1,7 +1,7 @@
-"""The recommender: one tick after the other, from what is seen to what is published.
+"""The recommender's control loop: ticks that observe, learn, recommend and save.
 
-The first tick comes at once. A tick that fails is remembered and the next one comes as usual; what
-was learned stays in memory when `run` ends, so that it can be run again.
+The first tick runs at once. A failed tick is recorded, and the next one runs as usual. Learned data
+stays in memory when `run` ends, so that `run` can be called again.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ _logger: Final = logging.getLogger(__name__)
 RecordT = TypeVar("RecordT")
 
 NOT_LISTED_YET: Final = timedelta(milliseconds=200)
-"""How soon it is tried again while the cluster has not been seen as a whole."""
+"""Pause between attempts while the cluster has not been listed as a whole."""
 OLDEST_VIEW: Final = timedelta(minutes=3)
-"""A view that is kept up to date is never as old as this, however quiet the cluster is."""
+"""Age that a live view of the cluster never reaches, however quiet the cluster is."""
 MOST_TOLD: Final = 20
-"""So much is told of usage that could not be read in one tick; the rest is alike."""
+"""Maximum number of usage problems reported per tick; further ones are alike."""
 LAST_WRITERS: Final = 50
-"""So many writes are under way at once when everything is saved before the end, at least."""
+"""Minimum number of concurrent writes when everything is saved before the process ends."""
 WATCH_ANEW: Final = timedelta(seconds=10)
-"""How soon it is listened again after changes ended (the original's span)."""
+"""Pause before a watch that ended is started again (the original's value)."""
 
 
 class Recommender:
-    """Learns from usage and tells every autoscaler that is ours what its containers need."""
+    """Learns from usage, and publishes recommendations for every autoscaler that it serves."""
 
     def __init__(
         self,
@@ -74,22 +74,22 @@ class Recommender:
         self._restorer = CheckpointRestorer(cluster, settings)
         self._history = None if history is None else HistoryKeeper(history, clock, settings.history)
         self._has_taken_up = True
-        """Whether it is known what others have learned before we began to lead."""
+        """True once it was checked what other leaders learned before this process led."""
         self._orphans_sought_at: datetime | None = None
         self._garbage_collected_at: datetime | None = None
         self.last_turnout: TickResult | None = None
-        """How the last tick of `run` went."""
+        """Result of the last tick of `run`."""
         self._tracer = tracer
         self._tell = tell
-        """Who is told of each tick of `run`."""
+        """Reports each tick of `run`."""
 
     @property
     def knowledge(self) -> RecommenderState:
-        """What was learned so far, to be looked at."""
+        """Everything learned so far, for reading only."""
         return self._knowledge
 
     async def run(self) -> None:
-        """Tick until cancelled, and listen for OOM kills all the time."""
+        """Tick until cancelled, and watch for OOM kills all the time."""
         self._has_taken_up = False
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._cluster.pods.changes, self._see_pod))
@@ -99,9 +99,9 @@ class Recommender:
             group.create_task(self._tick_on())
 
     async def tick(self) -> TickReport:
-        """One turn: look, learn, recommend, save; what fails is told and stops nothing else."""
+        """Run one tick: load, learn, publish, save; a failed step stops no other step."""
         if self._cluster.age() is None:
-            # Whoever does not see an object yet must not take it for deleted.
+            # Before the first lists, objects that are not visible yet would count as deleted.
             return TickReport()
         if not self._take_up_again():
             return TickReport()
@@ -116,9 +116,9 @@ class Recommender:
         return report + await self._timed(Step.COLLECT_GARBAGE, self._collect_garbage)
 
     async def save_all(self, within: timedelta | None = None) -> TickReport:
-        """Save everything that was learned, as before the process ends; all of it if time allows.
+        """Save everything that was learned before the process ends, as far as `within` allows.
 
-        Who ends has nothing else to write, so more writes are under way at once than in a tick.
+        Nothing else is written at that time, so more writes run concurrently than in a tick.
         """
         if not self._has_taken_up:
             return TickReport()
@@ -129,10 +129,10 @@ class Recommender:
         return await self._checkpoints.save_all(self._knowledge, writers, now)
 
     def _take_up_again(self) -> bool:
-        """Go on where others have left off; whether it can be seen where that was.
+        """Take over from the previous leader; return False while that is not possible.
 
-        Who was cut off while another led would take its own old checkpoints for the newest, and
-        write over better ones.
+        A recommender that was cut off while another one led would take its own old checkpoints
+        for the newest, and overwrite better ones. So it waits until its view is recent enough.
         """
         if self._has_taken_up:
             return True
@@ -145,7 +145,7 @@ class Recommender:
             self._knowledge = RecommenderState(self._settings)
             if self._history is not None:
                 self._history.forget()
-            # Kills that were seen before are no news.
+            # Keep the watch: kills that it has seen must not count again.
             self._knowledge.oom_watch = before.oom_watch
         return True
 
@@ -165,7 +165,7 @@ class Recommender:
         try:
             self._tell(turnout)
         except Exception:
-            # What is told helps nobody who has lost what it is told of.
+            # A failing report sink must not stop the loop.
             _logger.exception("a tick could not be told of")
 
     async def _try_tick(self, begin: datetime) -> TickResult:
@@ -173,7 +173,7 @@ class Recommender:
             with self._tracer.span("tick"):
                 return TickResult(begin, await self.tick())
         except Exception as error:
-            # Whatever it is, the next tick may do better.
+            # Any error: the next tick may succeed.
             _logger.exception("tick failed")
             return TickResult(begin, failure=error)
 
@@ -245,7 +245,7 @@ class Recommender:
         return report + await self._checkpoints.delete(garbage.checkpoints, self._writers(now))
 
     async def _abandoned(self, ended: Iterable[PodName]) -> frozenset[PodName]:
-        """Those of the pods that ended whose workload is gone too."""
+        """Return the ended pods whose workload is gone too."""
         tracked = self._knowledge.pods.tracked
         pods = {name: tracked[name.namespace, name.name] for name in ended}
         owners = self._cluster.owners

@@ -1,8 +1,7 @@
-"""The bystander: learns what the recommender would, recommends the same, and writes nothing.
+"""The bystander: learns and recommends as the recommender would, and writes nothing.
 
-It is made of the recommender's own steps, without those that write. Autoscalers need not exist for
-it: virtual ones (`core/report/virtual_autoscalers.py`) are as good. What it looks at does not
-change while it learns.
+It consists of the recommender's own steps, without those that write. Its autoscalers may be virtual
+(`core/report/virtual_autoscalers.py`). Its inputs do not change while it learns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from trimtab.recommender.state import RecommenderState
 
 @dataclass(frozen=True, slots=True)
 class DryRunInputs:
-    """What is looked at."""
+    """Autoscalers with their pods, owners, nodes and checkpoints, as the bystander reads them."""
 
     groups: Sequence[Group]
     owners: Owners
@@ -43,21 +42,21 @@ class DryRunInputs:
 
 @dataclass(frozen=True, slots=True)
 class HistoryProgress:
-    """How far the reading of history is."""
+    """Progress of reading history, in namespaces."""
 
     done: int
     all: int
     problems: Mapping[str, str]
-    """What could not be read, by namespace."""
+    """Latest read errors, by namespace."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be expected."""
+        """True if every namespace was either read or has failed."""
         return self.done + len(self.problems) >= self.all
 
 
 class Bystander:
-    """What all autoscalers, shadows included, would recommend."""
+    """Computes what all autoscalers, shadows included, would recommend."""
 
     def __init__(
         self,
@@ -71,13 +70,13 @@ class Bystander:
         self._clock = clock
         self._knowledge = RecommenderState(settings)
         self.history = None if history is None else HistoryKeeper(history, clock, settings.history)
-        """Reads the past while it is run."""
+        """Reads history while its `run` runs; None without a source."""
 
     async def begin(self) -> None:
-        """Meet all autoscalers with what their checkpoints hold, all pods and their OOM kills."""
+        """Load all autoscalers with their checkpoints, and all pods with their OOM kills."""
         now, sight, knowledge = self._clock.now(), self._sight, self._knowledge
         groups = {group.autoscaler.identity: group.autoscaler for group in sight.groups}
-        # Whoever recommends to an autoscaler otherwise, here it is us.
+        # The bystander serves every autoscaler, whatever recommender it names.
         autoscalers = _Shown([replace(each, recommenders=()) for each in groups.values()])
         owners = _ShadowOwners(sight.owners, virtual_autoscalers.list_shadows(sight.groups))
         await AutoscalerLoader(autoscalers, owners, self._settings).load(knowledge, now)
@@ -88,11 +87,11 @@ class Bystander:
         count_oom_kills(knowledge, knowledge.oom_watch.drain(), self._settings, now)
 
     def take_in(self, usage: UsageColumns) -> TickReport:
-        """Learn from the newest readings."""
+        """Add the latest usage samples."""
         return take_in_usage(self._knowledge.usage, usage, self._clock.now())
 
     async def advance_history(self) -> HistoryProgress:
-        """Ask for the history of everybody, and tell how far that is."""
+        """Request the history of all autoscalers, and return the progress."""
         assert self.history is not None
         await self.history.load(self._knowledge)
         subjects = self._knowledge.subjects.values()
@@ -106,9 +105,9 @@ class Bystander:
         return HistoryProgress(len(all_of_them - outstanding), len(all_of_them), problems)
 
     def conclude(self) -> Iterator[tuple[Group, Autoscaler, Mapping[str, Learned]]]:
-        """Each group with its autoscaler as it should be, and how much is known of whom.
+        """Yield each group, its autoscaler with recommendations, and the samples of each container.
 
-        What an autoscaler of the cluster has published stays.
+        Recommendations that an autoscaler of the cluster has published stay.
         """
         self._knowledge.publications.refresh()
         for group in self._sight.groups:
@@ -135,7 +134,7 @@ class Bystander:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Autoscalers of which each can be read."""
+    """Autoscalers that can all be read."""
 
     autoscalers: Sequence[Autoscaler]
     unreadable: tuple[Unreadable, ...] = ()
@@ -146,7 +145,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _ShadowOwners:
-    """Owners for which the workloads of shadows are as these have to see them."""
+    """Owners that answer with the shadows' own workloads where a shadow stands in."""
 
     owners: Owners
     shadowed: Mapping[WorkloadName, Workload]

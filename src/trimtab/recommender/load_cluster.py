@@ -1,9 +1,9 @@
-"""Loading: the autoscalers that are ours with their targets, and the pods that feed them.
+"""Loading: the served autoscalers with their targets, and the pods that feed them.
 
-Both are level-based: the whole of a store is looked through, and only what changed is work. An
-autoscaler that cannot be read is still there, one that names another recommender now may come
-back, and a target that is gone for a moment loses nothing. A deleted autoscaler is forgotten when
-its checkpoints are: they hold samples that are also in memory, and would be counted twice if the
+Loading is level-based: each tick scans whole stores, and only changed objects cost work.
+An autoscaler that cannot be read still exists, and one that names another recommender may come
+back. A target that is missing for a moment loses nothing. The state of a deleted autoscaler lasts
+as long as its checkpoints. They hold samples that are also in memory, and would count twice if the
 autoscaler came back and restored them.
 """
 
@@ -38,18 +38,18 @@ _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 class Autoscalers(Protocol):
-    """Whatever shows autoscalers."""
+    """Source of autoscalers."""
 
     def __iter__(self) -> Iterator[Autoscaler]:
-        """All that there are."""
+        """Iterate over all readable autoscalers."""
 
     @property
     def unreadable(self) -> Sequence[Unreadable]:
-        """Those that are there but cannot be read."""
+        """Autoscalers that exist but cannot be read."""
 
 
 class AutoscalerLoader:
-    """Keeps the subjects in step with the store of autoscalers."""
+    """Keeps the autoscaler states in step with the store of autoscalers."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class AutoscalerLoader:
         self._checkpoints = checkpoints
 
     async def load(self, knowledge: RecommenderState, now: datetime) -> TickReport:
-        """Learn for every autoscaler that is ours, or was."""
+        """Add or update the state of every autoscaler that is served, or was."""
         existing, problems = set(), []
         for autoscaler in self._autoscalers:
             name = autoscaler.identity
@@ -106,10 +106,10 @@ class AutoscalerLoader:
 def load_pods(
     knowledge: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
 ) -> TickReport:
-    """Track the pods that there are; those that are gone leave once their kills are counted."""
+    """Track the existing pods; mark those that are gone, to leave once their kills are counted."""
     view, given = knowledge.pods, list(pods)
     reads: Counter[ResourceSource] = Counter()
-    # Nothing is compared but addresses where the records are the same.
+    # Cheap for unchanged records: list comparison checks identity first.
     if given != view.given or knowledge.selection_changed or view.leaving:
         view.given = given
         reads = _load_changed(knowledge, given, settings, now)
@@ -122,16 +122,16 @@ def load_pods(
 def load_nodes(
     knowledge: RecommenderState, nodes: Iterable[Node], settings: RecommenderSettings
 ) -> None:
-    """Know what the largest node has to give; without nodes in sight only the settings say."""
+    """Limit the OOM ceiling to the largest node's memory; without nodes, the settings decide."""
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
-    # A node that says it has nothing has not said anything yet.
+    # A node without allocatable memory has not reported any yet.
     if told := largest_allocatable(nodes).get(Resource.MEMORY, 0):
         most = min(most, oom_floors.highest_need(told, margin))
     knowledge.oom_ceiling_bytes = most
 
 
 def delete_removed_pods(knowledge: RecommenderState) -> None:
-    """Stop tracking the pods that are gone; what they taught stays."""
+    """Stop tracking the pods that are gone; their samples stay."""
     view = knowledge.pods
     # In a fixed order: rows that become free are used again, and their order is that of sums.
     for name in sorted(view.leaving, key=lambda name: (name.namespace, name.name)):
@@ -144,7 +144,7 @@ def delete_removed_pods(knowledge: RecommenderState) -> None:
 
 
 def track(knowledge: RecommenderState, pod: Pod, now: datetime) -> None:
-    """Let a pod feed the aggregates of its labels."""
+    """Link a pod's containers to the aggregates of its labels."""
     name = PodName(pod.namespace, pod.name)
     names = [container.name for container in pod.containers]
     knowledge.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
@@ -153,7 +153,7 @@ def track(knowledge: RecommenderState, pod: Pod, now: datetime) -> None:
 
 
 def is_wanted(knowledge: RecommenderState, pod: Pod) -> bool:
-    """Whether any autoscaler is for the pod."""
+    """True if any autoscaler selects the pod."""
     labels = tuple(sorted(pod.labels.items()))
     return knowledge.usage.links.has_learner(pod.namespace, labels)
 
@@ -183,7 +183,7 @@ def _load_pod(
     knowledge: RecommenderState, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
 ) -> None:
     view = knowledge.pods
-    # What is tracked stays so: its autoscaler may be out of sight for a moment only.
+    # A tracked pod stays tracked: its autoscaler may be missing for a moment only.
     if is_thrifty and key not in view.tracked:
         if view.unmatched.get(key) is pod and not knowledge.selection_changed:
             return
@@ -253,7 +253,7 @@ def _forget_deleted(
 ) -> None:
     hidden = {AutoscalerName(one.namespace, one.name) for one in unreadable}
     for name in knowledge.subjects.keys() - existing:
-        # Nobody writes to what cannot be read, but what was learned of it stays.
+        # An autoscaler that cannot be read gets no status, but its samples stay.
         knowledge.subjects[name].is_ours = False
     deleted = checkpoint_rotation.find_orphans(knowledge.subjects, existing, hidden)
     kept = {owner_of(each) for each in checkpoints} if deleted else set()
@@ -265,7 +265,7 @@ def _forget_deleted(
 
 
 def _retire(knowledge: RecommenderState, subject: AutoscalerState) -> None:
-    """Keep what a deleted autoscaler has learned, but none of its policies."""
+    """Keep the samples of a deleted autoscaler, but none of its policies."""
     if not subject.learned.policies:
         return
     subject.learned = replace(subject.learned, policies=())

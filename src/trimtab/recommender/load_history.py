@@ -1,8 +1,8 @@
-"""History: what was used before we came, read beside the ticks and learned namespace by namespace.
+"""History: past usage, read beside the ticks and learned namespace by namespace.
 
-A namespace is read part by part, the oldest first; a part that cannot be read is tried again after
-a while, and what was read before it is not read again. Until a namespace has been read its
-autoscalers say so, and nothing that they recommend falls for want of it (F14).
+A namespace is read in parts, oldest first. A part that cannot be read is retried after a delay, and
+earlier parts are not read again. Until a namespace has been read, its autoscalers show a condition,
+and missing history lowers none of their recommendations (F14).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _logger: Final = logging.getLogger(__name__)
 _MOST_MOMENTS: Final = 10_000
 """Prometheus refuses queries for more than 11 000 moments."""
 _DEAD_PER_LIVE: Final = 2
-"""So many containers are guessed to have been there for each one that runs."""
+"""Estimated number of ended containers for each running one."""
 
 
 @dataclass(slots=True)
@@ -39,46 +39,46 @@ class _Reading:
     namespace: str
     names: tuple[AutoscalerName, ...]
     shards: deque[Shard]
-    """The parts that are still to be read, in their order."""
+    """Parts that are still to be read, in order."""
     replay: HistoryReplay | None = None
-    """What was read so far; None before the pods of the past are known."""
+    """Samples read so far; None before the pods of the past are known."""
     problem: str = ""
-    """What went wrong the last time."""
+    """Latest read error."""
 
 
 @dataclass(slots=True)
 class HistoryKeeper:
-    """Reads history for autoscalers that are new, a few namespaces at a time."""
+    """Reads history for new autoscalers, a few namespaces at a time."""
 
     source: HistorySource
     clock: Clock
     settings: HistorySettings
     _readings: dict[str, _Reading] = field(default_factory=dict, init=False)
-    """By namespace, those that are not done."""
+    """Unfinished readings, by namespace."""
     _queue: asyncio.Queue[_Reading] = field(default_factory=asyncio.Queue, init=False)
-    """Those among them at which nobody works now; there is one at most for each namespace."""
+    """Readings that no worker has taken; at most one per namespace."""
     _settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    """Set once nothing is to be read, or something could not be."""
+    """Set once nothing is left to read, or a read has failed."""
     _news: TickReport = field(default_factory=TickReport, init=False)
-    """What has happened since it was last told."""
+    """Report since the last call of `load`."""
     _has_waited: bool = field(default=False, init=False)
 
     async def run(self) -> None:
-        """Read what is asked for until cancelled; what was begun can be gone on with later."""
+        """Read requested history until cancelled; a later run continues unfinished readings."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self.settings.workers):
                 group.create_task(self._work())
 
     def forget(self) -> None:
-        """Read nothing of what was asked for so far."""
+        """Drop all requests made so far."""
         self._readings.clear()
         self._queue = asyncio.Queue()
 
     async def load(self, knowledge: RecommenderState) -> TickReport:
-        """Ask for the history of autoscalers that are new, and tell what came of earlier questions.
+        """Request the history of new autoscalers, and report the results of earlier requests.
 
-        The first time it is waited for, but not for long: so a process that starts makes its first
-        recommendations with it, if it can be had at all.
+        The first call waits for history, but not for long. So the first recommendations of a new
+        process use history if it is available.
         """
         self._ask(knowledge)
         if self._readings and not self._has_waited:
@@ -120,7 +120,7 @@ class HistoryKeeper:
             return
 
     def _mark(self, knowledge: RecommenderState) -> None:
-        """Let every autoscaler know whether it has all of its history."""
+        """Record in every autoscaler's state whether its history is outstanding."""
         outstanding = set(_outstanding(knowledge))
         for name, subject in knowledge.subjects.items():
             reading = self._readings.get(name.namespace)
@@ -144,14 +144,14 @@ class HistoryKeeper:
                     self._queue.put_nowait(reading)
 
     async def _fails(self, reading: _Reading) -> bool:
-        """Whether something could not be read."""
+        """Read a namespace; return True if something could not be read."""
         try:
             await self._read(reading)
         except ClusterError as error:
             self._note_failure(reading, error)
             return True
         except Exception as error:
-            # Whatever it is, recommendations can be made without history.
+            # Any error: recommendations do not depend on history.
             _logger.exception("history failed")
             self._note_failure(reading, error)
             return True
@@ -184,7 +184,7 @@ class HistoryKeeper:
         return HistoryReplay(usage, reading.namespace, names, pods)
 
     async def _fetch_pods(self, shard: Shard) -> list[PodTrace]:
-        """What is known of past pods; of shorter and shorter times if that is too much at once."""
+        """Return past pods; split the time span while an answer is too large."""
         try:
             return list(await self.source.fetch_pods(shard))
         except TooMuchHistoryError:
@@ -236,7 +236,7 @@ class HistoryKeeper:
 
 
 def _outstanding(knowledge: RecommenderState) -> Iterator[AutoscalerName]:
-    """The autoscalers that are ours and have pods whose history they do not know."""
+    """Yield the served autoscalers that select pods whose history is not loaded."""
     learners = knowledge.usage.links.learners
     for name, subject in knowledge.served.items():
         selector = learners[name].selector
@@ -247,7 +247,7 @@ def _outstanding(knowledge: RecommenderState) -> Iterator[AutoscalerName]:
 def _known_names(
     knowledge: RecommenderState, namespace: str, autoscalers: Iterable[AutoscalerName]
 ) -> Iterator[str]:
-    """The names of labels that selectors and pods of a namespace use."""
+    """Yield the label names that selectors and pods of a namespace use."""
     usage = knowledge.usage
     for name in autoscalers:
         selector = usage.links.learners[name].selector

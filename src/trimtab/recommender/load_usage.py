@@ -1,7 +1,7 @@
-"""Sampling: the newest readings of all containers, and the OOM kills that were seen, into usage.
+"""Sampling: the latest usage of all containers, and the observed OOM kills, into histograms.
 
-Readings stay columns from the decoder to the histograms; finding a container's row costs one
-lookup, and everything else is done on arrays.
+Samples stay columns from the decoder to the histograms. Finding a container's row costs one lookup;
+everything else runs on arrays.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from trimtab.recommender.state import RecommenderState
 
 
 def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickReport:
-    """Add every reading to the aggregate that its container feeds."""
+    """Add every sample to the aggregate that its container feeds."""
     seconds = aggregates.to_seconds(now, missing=0.0)
     rows = usage.find_containers(columns.namespaces, columns.pods, columns.containers)
     times = np.array(columns.times, np.float64)
@@ -54,7 +54,7 @@ def count_oom_kills(
     settings: RecommenderSettings,
     now: datetime,
 ) -> TickReport:
-    """Add the kills that were seen, of pods that are gone again too."""
+    """Add the observed OOM kills, those of pods that are already gone included."""
     seen = list(sightings)
     if not seen:
         knowledge.usage.forget_kills(now)
@@ -84,7 +84,7 @@ def count_oom_kills(
 def _accepted(
     usage: Usage, resource: Resource, samples: Samples, *, is_oom_kill: bool = False
 ) -> Accepted:
-    """Those that counted: afterwards they are the last of their containers."""
+    """Return the samples that counted: afterwards each is the last one of its container."""
     column = "last_cpu" if resource is Resource.CPU else "last_memory"
     fresh = samples.pick(_last(usage, column, samples) == samples.times)
     rows = usage.containers.aggregate[fresh.containers]
@@ -92,7 +92,7 @@ def _accepted(
 
 
 def _last(usage: Usage, column: str, samples: Samples) -> Floats:
-    """When the container of each sample told something last; NaN where it is not known."""
+    """Return the last sample time of each sample's container; NaN for unknown containers."""
     known = samples.containers >= 0
     last = np.full(len(samples), np.nan)
     last[known] = usage.containers.floats(column)[samples.containers[known]]
@@ -100,7 +100,7 @@ def _last(usage: Usage, column: str, samples: Samples) -> Floats:
 
 
 def _is_counted(knowledge: RecommenderState, sighting: ObservedKill, row: int) -> bool:
-    """Whether a kill was counted already, by us or by whoever wrote the checkpoints."""
+    """True if a kill was counted already, in this process or in the checkpoints."""
     kill, pod = sighting.kill, sighting.pod
     place = (pod.namespace, pod.name, kill.container_name)
     if place in knowledge.pods.counted_kills:
@@ -118,7 +118,7 @@ def _place(
     settings: RecommenderSettings,
     now: datetime,
 ) -> int | None:
-    """The row of the container that was killed; it is tracked for that if need be."""
+    """Return the row of the killed container, tracked first if necessary; None if unknown."""
     pod, killed = sighting.pod, sighting.kill.container_name
     name = PodName(pod.namespace, pod.name)
     known = knowledge.usage.containers_of(name)
@@ -130,8 +130,8 @@ def _place(
         return None
     if settings.memory_saver and not is_wanted(knowledge, pod):
         return None
-    # Of the pod's other containers nothing is known, and a pod that never gets to run has them no
-    # more: whoever knew them for a moment would share the minimum of a pod with them.
+    # Add only the killed container: the others of an unknown pod may never run, and would then
+    # take a share of the pod's minimum.
     if not known:
         knowledge.pods.leaving.add(name)
     knowledge.usage.track(name, pod.labels, [*known, killed], now)
@@ -140,19 +140,19 @@ def _place(
 
 @dataclass(frozen=True, slots=True)
 class ExternalUsage:
-    """The usage of all pods that autoscalers of ours are for."""
+    """Usage of all pods that served autoscalers select."""
 
     metrics: ExternalMetrics
     knowledge: Callable[[], RecommenderState]
-    """What is known at the moment of asking."""
+    """Returns the recommender's current state."""
 
     async def fetch(self) -> UsageColumns:
-        """The newest reading of every container."""
+        """Return the latest sample of every container."""
         return await self.metrics.fetch(list_groups(self.knowledge()))
 
 
 def list_groups(knowledge: RecommenderState) -> list[PodGroup]:
-    """The running pods that somebody learns from, each once, by a selector that finds it."""
+    """Return the running pods that served autoscalers select, each once, grouped by selector."""
     found: defaultdict[tuple[str, Selector], list[str]] = defaultdict(list)
     for namespace, name in sorted(knowledge.pods.tracked):
         pod = PodName(namespace, name)
@@ -163,9 +163,9 @@ def list_groups(knowledge: RecommenderState) -> list[PodGroup]:
 
 
 def _selector_of(knowledge: RecommenderState, pod: PodName) -> Selector | None:
-    """The selector of an autoscaler of ours that is for the pod; None if none is."""
+    """Return the selector of a served autoscaler that selects the pod; None if there is none."""
     links, containers = knowledge.usage.links, knowledge.usage.containers
-    # All containers of a pod have the same labels, so one tells of all.
+    # All containers of a pod have the same labels, so one of them stands for all.
     for row in knowledge.usage.containers_of(pod).values():
         learners = links.learners_of(int(containers.aggregate[row]))
         ours = sorted(name for name in learners if knowledge.subjects[name].is_ours)

@@ -1,4 +1,4 @@
-"""What the recommender tells of its ticks: an event for each decision, and one for the tick."""
+"""Log events of the recommender: one for each decision, and one for each tick."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from trimtab.recommender.reports import Problem, Step, TickReport, TickResult
 from trimtab.recommender.state import RecommenderState, WrittenStatus
 
 MOST_PROBLEMS: Final = 20
-"""So much of what went wrong is told of each step of a tick; the rest is alike, and is counted."""
+"""Maximum number of problems logged for each step of a tick; the rest is counted."""
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 def tell(turnout: TickResult, knowledge: RecommenderState) -> None:
-    """Log what a tick has done, decision by decision."""
+    """Log the decisions of a tick, one by one."""
     if turnout.report is None:
-        # The loop itself has told that, with a trace.
+        # The loop has logged the failure with its traceback.
         return
     if not turnout.report.spans:
         _logger.debug("waiting for the first lists")
@@ -34,7 +34,7 @@ def tell(turnout: TickResult, knowledge: RecommenderState) -> None:
 
 
 def tell_of_saving(report: TickReport) -> None:
-    """Log what was saved before the end."""
+    """Log the checkpoints saved before the process ends."""
     for problem in report.problems:
         _logger.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
     unsaved = report.checkpoints_left + len(report.problems)
@@ -44,7 +44,7 @@ def tell_of_saving(report: TickReport) -> None:
 
 
 def tell_of_history(namespaces: int, conventions: Mapping[str, str]) -> None:
-    """Log that history was read, and how containers and pods are told there."""
+    """Log that history was read, and the label conventions found there."""
     _logger.info("history read", namespaces=namespaces, **conventions)
 
 

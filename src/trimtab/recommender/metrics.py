@@ -1,4 +1,4 @@
-"""The recommender's metrics, under the original's names, and how they follow from its ticks."""
+"""The recommender's metrics, under the original's names, updated after each tick."""
 
 from collections import Counter as Tally
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ _TOTAL: Final = "total"
 
 @dataclass(slots=True)
 class RecommenderMeter:
-    """Keeps the metrics in step with what the recommender does."""
+    """Updates the metrics after each tick."""
 
     _quality: QualityMeter = field(default_factory=QualityMeter, init=False)
     _told: set[AutoscalerName] = field(default_factory=set, init=False)
@@ -108,12 +108,12 @@ class RecommenderMeter:
             EXECUTION_LATENCY.labels(step)
 
     def note(self, turnout: TickResult, knowledge: RecommenderState) -> None:
-        """Count what a tick has done."""
+        """Count the results of a tick."""
         if turnout.report is None:
             FAILED_TICKS.inc()
             return
         if not turnout.report.spans:
-            # Nothing was seen yet, so nothing was done.
+            # Before the first lists, a tick does nothing.
             return
         _count_report(turnout.report)
         AGGREGATES.set(len(knowledge.usage.aggregates.keyed_rows()))
@@ -135,7 +135,7 @@ class RecommenderMeter:
 
 
 def note_query(status: int, method: str, span: timedelta) -> None:
-    """Count a query for history that was answered."""
+    """Count an answered history query."""
     labels = (str(status), method)
     HISTORY_QUERIES.add(*labels)
     HISTORY_LATENCY.labels(*labels).observe(span.total_seconds())
@@ -177,7 +177,7 @@ def _show_objects(kinds: Iterable[tuple[str, ...]]) -> None:
 
 
 def _kind(knowledge: RecommenderState, subject: AutoscalerState) -> tuple[str, ...]:
-    """The labels of an autoscaler; all are read as v1, whatever they were written as."""
+    """Return the labels of an autoscaler; all are read as v1, whatever version wrote them."""
     said = subject.autoscaler.recommendation
     if subject.written is not None and subject.written.over is subject.autoscaler:
         said = tuple(subject.written.status.recommendation)

@@ -1,8 +1,8 @@
-"""The watch for OOM kills: looks at pods as they come, and a queue of what was seen.
+"""The watch for OOM kills: compares successive states of each pod and queues new kills.
 
-Every look at a pod is compared with the one before, so that a kill counts once, however often it
-is shown and by whom. A pod is remembered for a while after it is gone: the event that tells of its
-eviction may come later than its end.
+Every state of a pod is compared with the one before. So a kill counts once, however often and from
+whatever source it is seen. A deleted pod is remembered for a while: the event of its eviction may
+come after its deletion.
 """
 
 from collections import deque
@@ -20,21 +20,21 @@ PodKey: TypeAlias = tuple[str, str]
 """A namespace and a name."""
 
 MOST_WAITING: Final = 50_000
-"""So many kills wait for a tick at most; then the oldest is forgotten."""
+"""Maximum number of kills that wait for a tick; beyond it, the oldest is dropped."""
 MEMORY_OF_THE_GONE: Final = timedelta(minutes=10)
-"""How long a pod is remembered that is no more."""
+"""Time for which a deleted pod is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedKill:
-    """A kill, and the pod as it was seen when it was found out."""
+    """A kill, and the pod as it was when the kill was found."""
 
     pod: Pod
     kill: OomKill
 
 
 class OomWatch:
-    """What was seen of kills and not counted yet."""
+    """Kills that were observed and not counted yet."""
 
     def __init__(self) -> None:
         self._looks: dict[PodKey, Pod] = {}
@@ -43,10 +43,10 @@ class OomWatch:
         self._evictions: deque[MemoryEviction] = deque(maxlen=MOST_WAITING)
         self._waiting: deque[ObservedKill] = deque(maxlen=MOST_WAITING)
         self.overlooked = 0
-        """Evictions of pods that were never seen."""
+        """Number of evictions of pods that were never seen."""
 
     def look(self, pod: Pod) -> None:
-        """Take note of the kills that this look at a pod shows and none before did."""
+        """Queue the kills that this state of a pod shows and no earlier state did."""
         key = (pod.namespace, pod.name)
         before = self._looks.get(key)
         if before is pod:
@@ -63,11 +63,11 @@ class OomWatch:
             self._note(key, ObservedKill(pod, kill))
 
     def note_eviction(self, eviction: MemoryEviction) -> None:
-        """Take note of a container that was evicted for want of memory."""
+        """Queue the memory eviction of a container."""
         self._evictions.append(eviction)
 
     def drain(self) -> list[ObservedKill]:
-        """The kills that were seen since the last time, in the order of their times."""
+        """Return the kills observed since the last call, in order of time."""
         while self._evictions:
             self._place(self._evictions.popleft())
         found = sorted(self._waiting, key=lambda sighting: sighting.kill.time)
@@ -75,7 +75,7 @@ class OomWatch:
         return found
 
     def forget(self, gone: Iterable[PodKey], now: datetime) -> None:
-        """Remember pods that are no more only for a while."""
+        """Drop deleted pods once they have been gone for a while."""
         for key in gone:
             self._gone_since.setdefault(key, now)
         past = [key for key, at in self._gone_since.items() if now - at >= MEMORY_OF_THE_GONE]
@@ -85,7 +85,7 @@ class OomWatch:
             self._last_kills.pop(key, None)
 
     def gone(self, present: Container[PodKey]) -> list[PodKey]:
-        """The pods that were looked at and are not among those that are there."""
+        """Return the remembered pods that are not among the present ones."""
         return [key for key in self._looks if key not in present]
 
     def _place(self, eviction: MemoryEviction) -> None:
@@ -98,7 +98,7 @@ class OomWatch:
         self._note(key, ObservedKill(pod, kill))
 
     def _note(self, key: PodKey, sighting: ObservedKill) -> None:
-        # Kills of one container follow each other, so the last one tells which are known.
+        # Kills of one container are in order of time, so the last time shows which are known.
         kill, known = sighting.kill, self._last_kills.setdefault(key, {})
         last = known.get(kill.container_name)
         if last is None or kill.time > last:

@@ -1,4 +1,4 @@
-"""How the numbers of an autoscaler came about: the page that a recommender shows of it."""
+"""The explain page of the recommender: how the numbers of an autoscaler were computed."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ from trimtab.recommender.state import AutoscalerState, RecommenderState
 def explain(
     knowledge: RecommenderState, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
 ) -> NumbersPage | None:
-    """How the numbers of an autoscaler come about at a moment; None if it is not known."""
+    """Return the working behind an autoscaler's numbers; None if the autoscaler is unknown."""
     subject = knowledge.subjects.get(name)
     if subject is None:
         return None
@@ -43,7 +43,7 @@ def show_page(
     query: Mapping[str, str],
     origin: Origin,
 ) -> bytes:
-    """The numbers of the autoscaler of `?namespace=` and `?autoscaler=`, as JSON; else `null`."""
+    """Return the page of `?namespace=` and `?autoscaler=` as JSON; `null` if it is unknown."""
     name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
     return codec.encode(explain(knowledge, name, settings, origin))
 
@@ -54,7 +54,7 @@ def _recommendation(workings: tuple[ContainerWorking, ...]) -> PublishedRecommen
 
 
 def _remarks(subject: AutoscalerState, settings: RecommenderSettings) -> Iterator[str]:
-    """What else bears on what is published."""
+    """Yield further facts that affect what is published."""
     if not subject.is_ours:
         others = ", ".join(subject.autoscaler.recommenders) or "default"
         yield f"published by another recommender: {others}"

@@ -1,4 +1,4 @@
-"""Counters whose names do not end in `_total`, as some of the original's do not."""
+"""Metric types that the client library lacks: plain counters, and histograms fed from arrays."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from trimtab.core.histogram.buckets import Floats, Ints
 
 
 class PlainCounter(Collector):
-    """A number that only grows, by labels; the client library would rename it."""
+    """A counter without the suffix `_total`, which the client library would add."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
         self._name = name
@@ -21,11 +21,11 @@ class PlainCounter(Collector):
         REGISTRY.register(self)
 
     def add(self, *labels: str, count: int = 1) -> None:
-        """Count something that happened."""
+        """Add `count` to the counter with these labels."""
         self._counts[labels] += count
 
     def collect(self) -> Iterator[UntypedMetricFamily]:
-        """What was counted, for the client library to show."""
+        """Yield the counts for the client library."""
         family = UntypedMetricFamily(self._name, self._documentation, labels=self._labels)
         for labels, count in self._counts.items():
             family.add_metric(labels, count)
@@ -33,7 +33,7 @@ class PlainCounter(Collector):
 
 
 class ArrayHistogram(Collector):
-    """Counts of observations by bucket and by labels."""
+    """A histogram by labels that observes whole arrays."""
 
     def __init__(
         self, name: str, documentation: str, labels: Sequence[str], bounds: Sequence[float]
@@ -48,23 +48,23 @@ class ArrayHistogram(Collector):
         REGISTRY.register(self)
 
     def observe(self, values: Floats, *labels: str) -> None:
-        """Count some observations that share their labels."""
+        """Count observations that share their labels."""
         if not len(values):
             return
-        # A bucket holds what is no more than its bound.
+        # A bucket's bound is inclusive.
         buckets = np.searchsorted(self._bounds, values, side="left")
         counts = np.bincount(buckets, minlength=len(self._texts))
         self._counts[labels] = self._counts.get(labels, 0) + counts
         self._sums[labels] = self._sums.get(labels, 0.0) + float(values.sum())
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """What was counted, for the client library to show."""
+        """Yield the buckets, counts and sums for the client library."""
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         for labels, counts in self._counts.items():
             up_to = np.cumsum(counts).tolist()
             family.add_metric(labels, list(zip(self._texts, up_to, strict=True)), None)
             named = dict(zip(self._labels, labels, strict=True))
-            # The library leaves these out where bounds are negative; the original does not.
+            # The library omits count and sum where bounds are negative; the original does not.
             family.add_sample(f"{self._name}_count", named, up_to[-1])
             family.add_sample(f"{self._name}_sum", named, self._sums[labels])
         yield family

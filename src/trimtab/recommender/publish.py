@@ -1,4 +1,4 @@
-"""Publishing: what each autoscaler should say, written where that matters."""
+"""Publishing: compute each autoscaler's status, and write the statuses that changed enough."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ async def publish(
     settings: RecommenderSettings,
     now: datetime,
 ) -> TickReport:
-    """Write every status that changed in a way that matters, those that wait longest first."""
+    """Write every status that changed enough, never-written and longest-waiting ones first."""
     held_back = _recommend(knowledge, settings, now)
     drafts, waiting = _draft(knowledge, settings, _find_scaling(cluster, settings), now)
     held_back |= waiting
@@ -46,7 +46,7 @@ async def publish(
 
     async def write(draft: _Draft) -> None:
         autoscaler, status = draft.subject.autoscaler, draft.status
-        # Whatever comes of it: who is refused must not be the first in line for ever.
+        # Before the write: a status that is always refused must not stay first in line.
         draft.subject.tried_at = now
         await cluster.publish_status(autoscaler, status.recommendation, status.conditions)
         draft.subject.written = WrittenStatus(status, autoscaler, now)
@@ -60,7 +60,7 @@ async def publish(
 def _recommend(
     knowledge: RecommenderState, settings: RecommenderSettings, now: datetime
 ) -> set[AutoscalerName]:
-    """Those whose bounds crept and are not told yet; all others know their recommendations."""
+    """Update recommendations; return autoscalers whose small bound changes are deferred."""
     publications, subjects = knowledge.publications, knowledge.subjects
     publishing = settings.publishing
     changed = publications.refresh(publishing)
@@ -86,14 +86,14 @@ def _recommend(
 
 
 def _share(knowledge: RecommenderState, settings: RecommenderSettings, patience: timedelta) -> int:
-    """Return the maximum number of moves that wait so long and are published per tick."""
+    """Return the maximum number of changes deferred by `patience` that are published per tick."""
     return checkpoint_rotation.fair_share(
         len(knowledge.subjects), rotation=patience, tick=settings.interval
     )
 
 
 def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
-    """Who scales what horizontally; None if nobody does, or nobody wants to know."""
+    """Return the HPAs' scaling of workloads; None without HPAs, or if conflicts are ignored."""
     horizontals = () if settings.hpa_conflict is HpaConflict.IGNORE else tuple(cluster.horizontals)
     return hpa.scaling_among(horizontals, cluster.owners.known) if horizontals else None
 
@@ -114,7 +114,7 @@ def _draft(
     scaling: Scaling | None,
     now: datetime,
 ) -> tuple[list[_Draft], set[AutoscalerName]]:
-    """The statuses to write, and whose differ too little for that."""
+    """Return the statuses to write, and the autoscalers whose status changes are deferred."""
     stale = retention.find_stale(
         knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended
     )
@@ -165,7 +165,7 @@ def _decide(
     )
     stored = status_changes.stored_status(autoscaler)
     if subject.written is not None and subject.written.over is autoscaler:
-        # The store does not show yet what we wrote.
+        # The store does not show the written status yet.
         stored = subject.written.status
     change = status_changes.find_change(stored, wanted, settings.publishing)
     if change is StatusChange.MOVED:
@@ -182,10 +182,10 @@ def _recommended(
     settings: RecommenderSettings,
     now: datetime,
 ) -> PublishedRecommendation:
-    """What an autoscaler should say; what it says already where there is nothing better.
+    """Return an autoscaler's recommendation, or its published one if there is no better one.
 
-    Without a target, or without anything known, an answer from before is the best there is, but
-    for containers that its pods no longer have.
+    With an unsupported configuration, or without samples, the published recommendation stays.
+    Without samples, containers that running pods no longer have are dropped.
     """
     known, said = subject.recommendation, subject.autoscaler.recommendation
     if said and subject.unsupported is not None:
@@ -207,7 +207,7 @@ def list_kept(
     settings: RecommenderSettings,
     now: datetime,
 ) -> frozenset[str]:
-    """Containers of which for now nothing falls below what was said."""
+    """Return containers whose recommendation must not fall below the published one for now."""
     kept = subject.relearning | _awaited(subject, settings, now)
     if kept and (live := knowledge.usage.live_containers(subject.name)):
         return kept & live
@@ -217,9 +217,9 @@ def list_kept(
 def _awaited(
     subject: AutoscalerState, settings: RecommenderSettings, now: datetime
 ) -> frozenset[str]:
-    """Containers whose history may explain more than we know: all, while it is outstanding (F14).
+    """Return all recommended containers while history is outstanding (F14).
 
-    Once so much was learned without it that this can be believed, it is not waited for any longer.
+    Once enough was learned without history to be trusted, nothing waits for it any longer.
     """
     since = subject.history_missed_at
     enough = settings.recommendations.cpu.confidence_interval
@@ -241,7 +241,7 @@ def _end_relearning(
 
 
 def _find_conflicts(knowledge: RecommenderState) -> Mapping[AutoscalerName, Sequence[Conflict]]:
-    """Autoscalers of one target that learn from the same running pods, by each of the two."""
+    """Return conflicts of autoscalers over running pods of one target, by the names of both."""
     observed = [
         ObservedAutoscaler(subject.learned, subject.verdict)
         for subject in knowledge.subjects.values()
@@ -253,7 +253,7 @@ def _find_conflicts(knowledge: RecommenderState) -> Mapping[AutoscalerName, Sequ
         if (target := each.autoscaler.target) is not None
     }
     if len(targets) == len(observed):
-        # Hardly ever do two share one.
+        # The usual case: no two autoscalers share a target.
         return {}
     found: dict[AutoscalerName, list[Conflict]] = {}
     for siblings in matching.index_by_workload(observed).values():

@@ -1,4 +1,4 @@
-"""What became of a tick: counts and problems, for logs, metrics and tests to be hung on."""
+"""Reports of ticks: counts and problems, for logs, metrics and tests."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
@@ -13,12 +13,12 @@ from trimtab.core.usage.samples import SampleCounts
 
 
 class Step(StrEnum):
-    """The steps of a tick; the values are the original's, as its metrics have them."""
+    """Steps of a tick; the values are the step labels of the original's metrics."""
 
     LOAD_AUTOSCALERS = "LoadVPAs"
     LOAD_PODS = "LoadPods"
     LOAD_HISTORY = "LoadHistory"
-    """The original reads history before its first tick, and has no name for that."""
+    """Not in the original, which reads history before its first tick."""
     LOAD_USAGE = "LoadMetrics"
     DELETE_REMOVED_PODS = "DeleteRemovedPods"
     PUBLISH = "UpdateVPAs"
@@ -28,11 +28,11 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that did not work, and did not keep the rest from working."""
+    """An error that did not stop the rest of the tick."""
 
     step: Step
     about: str
-    """The object, or what was asked for."""
+    """The object or the request that failed."""
     error: Exception
 
 
@@ -42,14 +42,14 @@ class Accepted:
 
     resource: Resource
     aggregates: Ints
-    """The rows of the aggregates that they were added to."""
+    """Rows of the aggregates that the samples were added to."""
     values: Floats
-    """Millicores or bytes; of an OOM kill what the container had."""
+    """Millicores or bytes; for an OOM kill, the memory of the container."""
     is_oom_kill: bool = False
 
 
 class ResourceSource(StrEnum):
-    """Where the resources of a container were read; the values are the original's."""
+    """Place where a container's resources were read; the values are the original's."""
 
     STATUS = "Pod.Status.ContainerStatuses"
     SIDECAR_STATUS = "Pod.Status.InitContainerStatuses"
@@ -59,28 +59,28 @@ class ResourceSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
-    """What was done, by one step or by all of them: reports can be added."""
+    """Results of one step, or of a whole tick: reports can be added."""
 
     autoscalers: int = 0
-    """Those that we recommend for."""
+    """Number of served autoscalers."""
     pods: int = 0
-    """Those that are tracked."""
+    """Number of tracked pods."""
     resource_reads: Counter[ResourceSource] = field(default_factory=Counter)
-    """Containers of pods that are new or have changed, by where their resources were read."""
+    """Containers of new or changed pods, by the place where their resources were read."""
     cpu: SampleCounts = field(default_factory=SampleCounts)
     memory: SampleCounts = field(default_factory=SampleCounts)
     oom_kills: SampleCounts = field(default_factory=SampleCounts)
     past_cpu: SampleCounts = field(default_factory=SampleCounts)
     past_memory: SampleCounts = field(default_factory=SampleCounts)
     histories: int = 0
-    """Namespaces whose history was taken in."""
+    """Number of namespaces whose history was loaded."""
     unplaced_oom_kills: int = 0
-    """Kills of containers that nobody knows anything else of."""
+    """Number of kills of containers that are neither tracked nor to be tracked."""
     published: int = 0
     held_back: int = 0
-    """Statuses that changed too little to be written."""
+    """Number of statuses whose changes are deferred."""
     restored: int = 0
-    """Checkpoints from which something was learned."""
+    """Number of checkpoints restored."""
     checkpoints_written: int = 0
     checkpoints_refused: int = 0
     """Checkpoints that were not written because the stored ones hold more."""
@@ -89,25 +89,25 @@ class TickReport:
     checkpoints_deleted: int = 0
     aggregates_forgotten: int = 0
     aggregates_folded: int = 0
-    """Aggregates that are kept with what was restored from now on."""
+    """Number of idle aggregates folded into restored ones."""
     problems: tuple[Problem, ...] = ()
     accepted: tuple[Accepted, ...] = ()
     spans: tuple[tuple[Step, timedelta], ...] = ()
-    """How long each step took."""
+    """Duration of each step."""
 
     def __add__(self, other: "TickReport") -> "TickReport":
         return TickReport(*map(add, _NUMBERS(self), _NUMBERS(other)))
 
 
 _NUMBERS: Final = attrgetter(*(one.name for one in fields(TickReport)))
-"""All that a report holds, in the order of its fields."""
+"""Gets all fields of a report, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """How a tick of the loop went."""
+    """Result of one tick of the loop."""
 
     at: datetime
     report: TickReport | None = None
-    """None if it failed as a whole."""
+    """None if the tick failed as a whole."""
     failure: Exception | None = None

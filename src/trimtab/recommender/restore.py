@@ -1,7 +1,7 @@
-"""Restoring: what autoscalers that are new to us know from their checkpoints.
+"""Restoring: load the checkpoints of autoscalers that are new to this process.
 
-One that cannot be read is left to be learned anew; one that holds less than what we have seen
-ourselves is not needed.
+An unreadable checkpoint is skipped, and its container is learned from scratch. A checkpoint that
+holds less than memory does is not needed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,21 +39,21 @@ from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 FIRST_SAVE: Final = timedelta(minutes=2)
-"""Within this time after a restore everything new is saved once, whatever the rotation."""
+"""Time after a restore within which everything new is saved once, whatever the rotation."""
 _NOTHING = AggregateCheckpoint()
 
 
 class Checkpointed(Protocol):
-    """Whatever shows checkpoints."""
+    """Source of checkpoints."""
 
     @property
     def checkpoints(self) -> Iterable[Checkpoint]:
-        """All that are stored."""
+        """All stored checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A checkpoint that is restored."""
+    """A checkpoint that is to be restored."""
 
     checkpoint: Checkpoint
     content: AggregateContent
@@ -61,15 +61,15 @@ class _Chosen:
 
 @dataclass(slots=True)
 class CheckpointRestorer:
-    """Reads the checkpoints of autoscalers when they are met."""
+    """Restores the checkpoints of autoscalers when they are first loaded."""
 
     cluster: Checkpointed
     settings: RecommenderSettings
     _start_from: list[Checkpoint] | None = field(default=None, init=False)
-    """What is restored instead of what is stored."""
+    """Checkpoints to restore instead of the stored ones."""
 
     def restore(self, knowledge: RecommenderState, now: datetime) -> TickReport:
-        """Let autoscalers that are new to us know what their checkpoints hold."""
+        """Restore the checkpoints of autoscalers that are new to this process."""
         report = TickReport()
         new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
         if not new:
@@ -83,7 +83,7 @@ class CheckpointRestorer:
             mine = stored.get(subject.name, ())
             report += self._choose(knowledge, subject, mine, known=known, chosen=chosen)
             subject.is_restored = True
-        # All at once: one by one it would take longer than everything else at a start.
+        # In one batch: one by one, it would take longer than the rest of the start.
         knowledge.usage.restore_all({key: one.content for key, one in chosen.items()})
         for key, one in chosen.items():
             _take_over(knowledge, key, one.checkpoint, now)
@@ -95,10 +95,10 @@ class CheckpointRestorer:
         return report
 
     def take_up_again(self, knowledge: RecommenderState, now: datetime) -> bool:
-        """Whether to start anew, because others have learned more than we know.
+        """Return True if all state must be rebuilt, because the stored checkpoints hold more.
 
-        While we did not lead somebody else may have: then the stored checkpoints hold what we
-        knew and more. Of each container the one is restored that holds more, ours or the stored.
+        Another leader may have learned more: then its checkpoints include our samples and newer
+        ones. For each container, the next restore uses the one that holds more, ours or the stored.
         """
         served = knowledge.served
         stored = {
@@ -124,7 +124,7 @@ class CheckpointRestorer:
         known: Mapping[CheckpointKey, AggregateCheckpoint],
         chosen: dict[CheckpointKey, _Chosen],
     ) -> TickReport:
-        """Add the checkpoints of an autoscaler that are worth restoring to those chosen."""
+        """Add the checkpoints of an autoscaler that are worth restoring to `chosen`."""
         report = TickReport()
         explained = {}
         relearning: set[str] = set()
@@ -134,7 +134,7 @@ class CheckpointRestorer:
                 continue
             key = key_of(checkpoint)
             held = chosen[key].checkpoint.aggregate if key in chosen else known.get(key)
-            # Else we saw its pods all the time, and have learned as much already.
+            # Otherwise memory already holds as much, from the same pods.
             if not held or is_lighter(held, checkpoint.aggregate, self.settings.usage):
                 try:
                     chosen[key] = _Chosen(checkpoint, decode_aggregate(checkpoint.aggregate))
@@ -155,11 +155,11 @@ class CheckpointRestorer:
 def _take_over(
     knowledge: RecommenderState, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
 ) -> None:
-    """Note what else follows from a checkpoint that was restored."""
+    """Record what else follows from a restored checkpoint."""
     subject = knowledge.subjects[key[0]]
     aggregate = checkpoint.aggregate
     samples = subject.turn.samples + aggregate.total_samples_count
-    # What was saved longest ago comes first, also if each process lives for one tick only.
+    # The oldest save comes first, even if each process lives for one tick only.
     since = min(subject.turn.since, aggregate.last_update_time or subject.turn.since)
     subject.turn = Turn(since, is_saved=True, samples=samples)
     times = [one for one in (subject.counted_until, aggregate.last_update_time) if one]
@@ -175,7 +175,7 @@ def _take_over(
 async def recall(
     cluster: Cluster, settings: RecommenderSettings, now: datetime
 ) -> RecommenderState:
-    """All autoscalers and pods in sight, with what checkpoints hold of them."""
+    """Return a state with all existing autoscalers and pods, and their checkpoints restored."""
     knowledge = RecommenderState(settings)
     await AutoscalerLoader(cluster.autoscalers, cluster.owners, settings).load(knowledge, now)
     CheckpointRestorer(cluster, settings).restore(knowledge, now)

@@ -1,4 +1,4 @@
-"""What an operator may tune about the recommender; the defaults are the original's flags."""
+"""Settings of the recommender; the defaults are those of the original's flags."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,20 +18,20 @@ _MOST_DOUBLINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    """How much of the past is asked for, and how stubbornly."""
+    """Extent of the history to read, and its retries."""
 
     length: timedelta = timedelta(days=8)
-    """So far back it goes."""
+    """Time span of the history."""
     resolution: timedelta = timedelta(hours=1)
-    """So far apart samples are."""
+    """Time between two samples."""
     patience: timedelta = timedelta(seconds=10)
-    """The first tick waits for it, but no longer than this."""
+    """Maximum time for which the first tick waits for history."""
     workers: int = 4
-    """So many namespaces are read at once."""
+    """Number of namespaces that are read concurrently."""
     most_samples: int = 100_000
-    """So many samples are asked for at once, more or less."""
+    """Approximate maximum number of samples per query."""
     first_delay: timedelta = timedelta(seconds=5)
-    """When it is tried again for the first time; each further time after twice as long."""
+    """Delay before the first retry; each further delay is twice as long."""
     longest_delay: timedelta = timedelta(minutes=5)
 
     def __post_init__(self) -> None:
@@ -41,42 +41,44 @@ class HistorySettings:
         validation.require_at_least("most_samples", self.most_samples, 1)
 
     def delay(self, failures: int) -> timedelta:
-        """How long to wait after so many failures in a row."""
+        """Return the delay before the next attempt, after this many failures in a row."""
         doublings = min(failures - 1, _MOST_DOUBLINGS)
         return min(self.first_delay * (1 << doublings), self.longest_delay)
 
 
 @dataclass(frozen=True, slots=True)
 class RecommenderSettings:
-    """The settings of the recommender, made of those of the decisions that it asks for."""
+    """Settings of the recommender, including those of the decisions in `core`."""
 
     name: str = _DEFAULT_NAME
-    """Autoscalers that name it are served; `default` serves those that name nobody too."""
+    """Autoscalers that name it are served; `default` also serves those that name no recommender."""
     interval: timedelta = timedelta(minutes=1)
-    """From the start of one tick to the start of the next."""
+    """Time from the start of one tick to the start of the next."""
     namespace: str = ""
     """The only namespace that is served; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
-    """Namespaces whose autoscalers are left alone."""
+    """Namespaces whose autoscalers are ignored."""
     memory_saver: bool = False
-    """Whether only pods are tracked that some autoscaler is for."""
+    """True to track only pods that some autoscaler selects."""
     update_worker_count: int = 10
-    """So many writes are under way at once."""
+    """Number of concurrent writes."""
     checkpoint_rotation: timedelta = timedelta(minutes=10)
-    """Within this time histories are saved that change a recommendation, others within three times
-    as long."""
+    """Time within which histories that change a recommendation are saved.
+
+    Other histories are saved within three times as long.
+    """
     checkpoints_timeout: timedelta = timedelta(minutes=1)
-    """After this time in one tick no further status, and no further checkpoint, is written."""
+    """Time in one tick after which no further status, and no further checkpoint, is written."""
     checkpoints_gc_interval: timedelta = timedelta(minutes=10)
-    """How often it is looked for checkpoints of autoscalers that are no more."""
+    """Time between two searches for checkpoints of deleted autoscalers."""
     garbage_interval: timedelta = timedelta(hours=1)
-    """How often histories are looked through for what can be forgotten."""
+    """Time between two collections of histories that can be dropped."""
     stale_after: timedelta = timedelta(minutes=5)
-    """A running container of which no sample came for so long is said to be stale."""
+    """Time without a sample after which a running container is reported as stale."""
     oom_ceiling_bytes: int = MAX_AMOUNT
-    """No OOM kill proves a need above this, nor above what the largest node has to give."""
+    """Maximum memory need that an OOM kill proves; the largest node's memory limits it further."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD
-    """What is said where a horizontal autoscaler scales on what is recommended."""
+    """Reaction to an HPA that scales on a recommended resource."""
     usage: UsageSettings = field(default_factory=UsageSettings)
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)
@@ -98,10 +100,10 @@ class RecommenderSettings:
         validation.require_one_scope(self.namespace, self.ignored_namespaces)
 
     def covers(self, namespace: str) -> bool:
-        """Whether anything in the namespace is our business."""
+        """True if the recommender works in the namespace."""
         return namespace not in self.ignored_namespaces and self.namespace in ("", namespace)
 
     def serves(self, autoscaler: Autoscaler) -> bool:
-        """Whether it is for us to recommend something to an autoscaler."""
+        """True if the recommender publishes recommendations for the autoscaler."""
         named = autoscaler.recommenders or (_DEFAULT_NAME,)
         return self.name in named and self.covers(autoscaler.namespace)

@@ -1,4 +1,4 @@
-"""What the recommender knows between two ticks, and nothing about how it comes by it."""
+"""In-memory state of the recommender between two ticks, without any I/O."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class WrittenStatus:
-    """A status that was written, and over which version of the object."""
+    """A status that was written, and the version of the object that it was written over."""
 
     status: StatusText
     over: Autoscaler
@@ -31,54 +31,54 @@ class WrittenStatus:
 
 @dataclass(slots=True)
 class AutoscalerState:
-    """An autoscaler that we recommend for, or did until it named somebody else."""
+    """State of an autoscaler that is served, or was until it named another recommender."""
 
     autoscaler: Autoscaler
-    """As its store holds it."""
+    """The autoscaler as its store holds it."""
     learned: Autoscaler
-    """The same without its status, which changes whenever we write it."""
+    """The same without its status, which changes with each write."""
     verdict: Selector | Unsupported
     turn: Turn
     tried_at: datetime = NEVER
-    """When we last wrote its status, or tried to."""
+    """Time of the last attempt to write its status."""
     is_ours: bool = True
     is_restored: bool = False
-    """Whether its checkpoints were looked for."""
+    """True once its checkpoints were looked for."""
     saved: frozenset[str] = frozenset()
-    """Containers of which something is stored."""
+    """Containers with a stored checkpoint."""
     is_about_others: bool = False
-    """Whether what is stored of it describes other pods than it is for now."""
+    """True if its stored checkpoints describe other pods than it selects now."""
     counted_until: datetime | None = None
-    """Up to then OOM kills are in what was restored."""
+    """OOM kills up to this time are included in what was restored."""
     relearning: frozenset[str] = frozenset()
-    """Containers whose history was lost and is still too short to be believed."""
+    """Containers whose history was lost and is still too short to be trusted."""
     history_of: Selector | None = None
-    """The pods whose history was taken in; None while there is none, or nobody to ask for it."""
+    """Selector of the pods whose history was loaded; None without history, or without a source."""
     fetches_history: bool | None = None
-    """Whether its history is outstanding; None if there is nobody to ask for it."""
+    """True while its history is outstanding; None if there is no history source."""
     history_problem: str = ""
-    """Why its history could not be read."""
+    """Latest error of reading its history."""
     history_missed_at: datetime | None = None
-    """Since when its history is outstanding."""
+    """Time since which its history is outstanding."""
     recommendation: PublishedRecommendation = field(default_factory=PublishedRecommendation)
     settled: tuple[ConditionInputs, Autoscaler] | None = None
-    """From what and for which version it was last found that nothing is to be written."""
+    """Inputs and version for which the last check found nothing to write."""
     written: WrittenStatus | None = None
 
     @property
     def name(self) -> AutoscalerName:
-        """The autoscaler's identity."""
+        """Identity of the autoscaler."""
         return self.autoscaler.identity
 
     @property
     def is_young(self) -> bool:
-        """Whether it recommends something for a container of which nothing was ever saved."""
+        """True if it recommends something for a container that has no stored checkpoint."""
         known = self.recommendation.containers
         return any(one.container_name not in self.saved for one in known)
 
     @property
     def unsupported(self) -> Unsupported | None:
-        """What is wrong with its configuration, if anything is."""
+        """Flaw of its configuration; None if it is supported."""
         return self.verdict if isinstance(self.verdict, Unsupported) else None
 
 
@@ -87,20 +87,20 @@ class PodView:
     """The pods as they were last seen."""
 
     given: list[Pod] = field(default_factory=list)
-    """All pods that there are, as they were last looked through."""
+    """All pods of the last load that found changes."""
     present: dict[PodKey, Pod] = field(default_factory=dict)
-    """Those of them that are our business and have begun."""
+    """Pods in covered namespaces that have started, by key."""
     tracked: dict[PodKey, Pod] = field(default_factory=dict)
     unmatched: dict[PodKey, Pod] = field(default_factory=dict)
-    """Pods that are not tracked because no autoscaler is for them (memory saver)."""
+    """Pods that are not tracked because no autoscaler selects them (memory saver)."""
     ended: set[PodName] = field(default_factory=set)
-    """Those among the tracked that succeeded or failed."""
+    """Tracked pods that succeeded or failed."""
     leaving: set[PodName] = field(default_factory=set)
-    """Those that are tracked only until the kills seen of them are counted."""
+    """Pods that are tracked only until their observed kills are counted."""
     counted_kills: dict[Place, datetime | None] = field(default_factory=dict)
-    """The last kill of each container that was counted, by us or before a restart.
+    """Time of the last counted kill of each container, in this process or before a restart.
 
-    None of one that was remembered over a restart and never killed.
+    None for a container that was restored and was never killed.
     """
 
 
@@ -114,11 +114,11 @@ class RecommenderState:
         self.pods = PodView()
         self.oom_watch = OomWatch()
         self.oom_ceiling_bytes = settings.oom_ceiling_bytes
-        """No OOM kill proves a need above this."""
+        """Maximum memory need that an OOM kill proves."""
         self.selection_changed = False
-        """Whether another pod may be of interest since pods were last loaded."""
+        """True if other pods may have become relevant since the last load of pods."""
 
     @property
     def served(self) -> dict[AutoscalerName, AutoscalerState]:
-        """The autoscalers that are ours now."""
+        """The autoscalers that are served now."""
         return {name: subject for name, subject in self.subjects.items() if subject.is_ours}

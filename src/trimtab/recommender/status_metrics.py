@@ -1,7 +1,7 @@
 """Recommendations as metrics, by the names and labels that kube-state-metrics once had.
 
-One series per container, resource and kind of amount: that is much in a large cluster, so it is
-only done on demand. What is shown is what the objects say, at the moment when it is asked for.
+There is one series per container, resource and kind of amount. That is much in a large cluster, so
+the exporter is optional. The values come from the objects at the time of the scrape.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,13 +29,13 @@ _ESTIMATES: Final[dict[str, Callable[[ContainerRecommendation], Resources | None
 
 
 class RecommendationExporter(Collector):
-    """Shows what autoscalers say; register it where it is wanted."""
+    """Exports the recommendations of autoscalers; the caller registers it."""
 
     def __init__(self, autoscalers: Iterable[Autoscaler]) -> None:
         self._autoscalers = autoscalers
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """All series of this moment."""
+        """Yield all series at the time of the scrape."""
         autoscalers = list(self._autoscalers)
         for name, read in _ESTIMATES.items():
             yield _show_estimates(name, read, autoscalers)

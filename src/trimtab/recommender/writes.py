@@ -1,4 +1,4 @@
-"""Acting: many writes, a few at a time, of which none stops the others."""
+"""Concurrent writes: a few at a time, and no failed write stops the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -14,10 +14,10 @@ ItemT = TypeVar("ItemT")
 
 
 class Writers:
-    """Writes that are under way at once, until it is too late to begin another.
+    """A limited number of concurrent writes, until a deadline.
 
-    Those that are final have no later turn: when it is late not even one more is begun, and what
-    still hangs is given up, so that there is time to say how far they came.
+    Final writes have no later turn. After the deadline no further one is begun, and pending ones
+    are cancelled, so that there is time to report the progress.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Writers:
         self._is_final = is_final
 
     def is_late(self) -> bool:
-        """Whether the time is over."""
+        """True if the deadline has passed."""
         return self._until is not None and self._clock.now() >= self._until
 
     async def write(
@@ -38,7 +38,7 @@ class Writers:
         items: Iterable[tuple[str, ItemT]],
         act: Callable[[ItemT], Awaitable[None]],
     ) -> tuple[list[ItemT], list[Problem]]:
-        """What was written, in no order, and what went wrong; items come with their names."""
+        """Call `act` for each named item; return the written items, unordered, and the problems."""
         written: list[ItemT] = []
         problems: list[Problem] = []
         given = list(items)
@@ -62,7 +62,7 @@ class Writers:
     def _before_it_is_late(self, items: Iterator[tuple[str, ItemT]]) -> Iterator[tuple[str, ItemT]]:
         if self._is_final and self.is_late():
             return
-        # At least one each, or a server that is slow once would keep us from writing for ever.
+        # At least one write each, or one slow response could block all writes for ever.
         for item in items:
             yield item
             if self.is_late():

@@ -1,8 +1,7 @@
-"""Admission of pods: one owner walk, one lookup, one pure function; never in the way.
+"""Admission of pods: one owner walk, one index lookup, one pure function, no network requests.
 
-No request goes over the network here, and no error gets out: a pod of which anything is in doubt
-is admitted as it is, and it is counted why. Only where more may be known in a moment (NotYetError)
-may the caller ask again.
+No error leaves this module: a pod about which anything is in doubt is admitted unchanged, and the
+reason is counted. Only where more may be known in a moment (NotYetError) may the caller retry.
 """
 
 import asyncio
@@ -48,37 +47,37 @@ UNCHANGED: Final = Sizing()
 _FAILED: Final = "admission failed"
 
 _Gap: TypeAlias = tuple[WorkloadName, tuple[int, int]]
-"""An owner with the number of pods that it wants, and that its status shows."""
+"""An owner with the number of pods that it wants, and the number in its status."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 class AdmitOutcome(StrEnum):
-    """How a pod was admitted; the value names it to users."""
+    """Outcome of admitting a pod; the value is its name in metrics."""
 
     PATCHED = "Patched"
     WITHHELD = "Withheld"
-    """It got less than that, since pods of its owner with more were never created."""
+    """It got less than recommended, since pods of its owner with more were never created."""
     COMPLETE = "Complete"
-    """An autoscaler governs it, and it has all that it should have."""
+    """An autoscaler governs it, and it already has everything that it should have."""
     UNGOVERNED = "Ungoverned"
     IGNORED = "NamespaceIgnored"
     OWNER_UNKNOWN = "OwnerUnknown"
     """Its owner is in doubt, or not known yet."""
     BOOST_INVALID = "BoostInvalid"
-    """The autoscaler asks for a boost without saying how much."""
+    """The autoscaler asks for a boost without giving its size."""
     TOO_LARGE = "TooLarge"
-    """It has more containers, demands on nodes or annotations than admission looks at."""
+    """It has more containers, demands on nodes or annotations than admission examines."""
     FAILED = "Failed"
-    """Something is wrong with us."""
+    """An error in Trimtab itself."""
 
 
 class PodTooLargeError(Exception):
-    """A pod is admitted as it is because of its size; the text says what it has too many of."""
+    """Raised for a pod admitted unchanged because of its size; the text names the excess."""
 
 
 class Admission:
-    """Gives new pods the size that is recommended for them."""
+    """Gives new pods their recommended size."""
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class Admission:
         self.counts: Counter[AdmitOutcome] = Counter()
 
     async def run(self) -> None:
-        """Keep up with the stores, for ever."""
+        """Keep up with the stores until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._owners.run())
             group.create_task(self._withholding.run())
@@ -117,25 +116,25 @@ class Admission:
             group.create_task(self._follow_daemon_sets())
 
     def prepare(self) -> bool:
-        """Look up what pods of all targets will need; whether that was all known once.
+        """Look up what pods of all targets will need; return True once all of it was known.
 
-        To be called again and again: until then the status lease must not be renewed.
+        To be called repeatedly: until it returns True, the status lease must not be renewed.
         """
         self._nodes_changed = True
         named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
         return self._owners.prepare((name, version) for name, version in named if name is not None)
 
     def admit(self, pod: Pod, *, may_wait: bool = False) -> Patch:
-        """What to change in a pod that is being created; nothing if anything goes wrong."""
+        """Return the patch for a new pod; empty if anything goes wrong."""
         return self.size(WholePod(pod), may_wait=may_wait).patch
 
     def size(self, new: IncomingPod, *, may_wait: bool = False, is_dry_run: bool = False) -> Sizing:
-        """The same, and which containers get nothing because the pod leaves no room for it.
+        """Return the patch for a new pod, and the containers whose size leaves no room in the pod.
 
-        Most pods have no autoscaler, so the head of one is enough to begin with: more is read
-        only if it is needed. A DecodeError is left to the caller, and so is a NotYetError, where
-        the request may wait until more is known of the pod's owner. So is a TooLargeError: the work
-        for one pod is bounded. A pod that is only tried takes nothing from quotas.
+        Most pods have no autoscaler, so only the head of a pod is read first, and more on demand.
+        The caller handles a DecodeError, and a PodTooLargeError, which bounds the work for a pod.
+        It also handles a NotYetError, raised if the request may wait and more may be known soon.
+        A dry run takes nothing from quotas.
         """
         try:
             how, sizing = self._size(new, may_wait=may_wait, is_dry_run=is_dry_run)
@@ -147,7 +146,7 @@ class Admission:
         except BoostError:
             how, sizing = AdmitOutcome.BOOST_INVALID, UNCHANGED
         except Exception:
-            # Whatever it is, it must not keep a pod from being created.
+            # No error may keep a pod from being created.
             if self._teller.may_tell(_FAILED):
                 _logger.exception(_FAILED)
             how, sizing = AdmitOutcome.FAILED, UNCHANGED
@@ -160,7 +159,7 @@ class Admission:
         head = new.head
         if head.namespace in self._settings.ignored_namespaces:
             return AdmitOutcome.IGNORED, UNCHANGED
-        # Without an autoscaler in its namespace no pod asks for anything, and none waits.
+        # A namespace without autoscalers costs no lookup, and its pods never wait.
         if head.owner is None or not self.index.has_any(head.namespace):
             return AdmitOutcome.UNGOVERNED, self._unmark(new)
         owner = self._owners.find(head, may_wait=may_wait)
@@ -185,7 +184,7 @@ class Admission:
         return AdmitOutcome.PATCHED if is_whole else AdmitOutcome.WITHHELD, sizing
 
     def _unmark(self, new: IncomingPod) -> Sizing:
-        """Take away marks of boosts that the pod did not get here, which hardly any pod has."""
+        """Remove marks of boosts that the pod did not get here; hardly any pod has such marks."""
         if not new.may_be_marked or new.excess():
             return UNCHANGED
         sizing = admission_patch.unmark_pod(new.read(), gates=self._settings.gates)
@@ -195,7 +194,7 @@ class Admission:
         self, new: IncomingPod, autoscaler: Autoscaler, *, is_dry_run: bool
     ) -> Sizing:
         head = new.head
-        # Most namespaces have no quota, and there all of this costs one look.
+        # Most namespaces have no quota: for them, this costs one lookup.
         quotas = self._cluster.quotas(head.namespace)
         gap = self._find_gap(head) if quotas else None
         bounds = CapBounds(
@@ -218,7 +217,7 @@ class Admission:
         return sizing
 
     def _find_gap(self, head: PodHead) -> _Gap | None:
-        """Return how many pods the pod's owner wants, and has; None if that is not known."""
+        """Return how many pods the pod's owner wants, and has; None if that is unknown."""
         owner = head.owner
         if owner is None:
             return None
@@ -230,8 +229,8 @@ class Admission:
     def _count_siblings(self, gap: _Gap | None) -> tuple[int, int]:
         """Count the pods that may come beside a new one, and those of them that are missing.
 
-        An owner creates pods before it says in its status how many are gone. Where the status
-        shows no gap, any number of them may be.
+        An owner creates pods before its status shows how many are gone. Where the status shows no
+        gap, any number of its pods may be missing.
         """
         if gap is None:
             return 0, 0
@@ -247,10 +246,10 @@ class Admission:
             daemons = daemon_sets.list_daemons(
                 cluster.daemon_sets, self._autoscalers_of, cluster.limit_ranges
             )
-            # The same while nothing changed, so that what was worked out for pods still stands.
+            # `renew` returns the same object without changes, so that cached sizes stay valid.
             rooms = rooms.renew(tuple(cluster.nodes), daemons)
         if rooms is not self._rooms:
-            # No size of other rooms stands, and each would keep all nodes of its time.
+            # Cached sizes of former rooms are invalid, and would keep former nodes in memory.
             self._sizings.clear()
         self._rooms = rooms
         self._nodes_changed = False
@@ -258,13 +257,13 @@ class Admission:
     async def _follow_targets(self) -> None:
         """Look up targets and their owners before their first pods come."""
         async for autoscaler in self._cluster.autoscalers.changes():
-            # What is remembered of its former state is of no use any more.
+            # Sizes of its former version are useless now.
             self._sizings.forget(autoscaler.identity)
             if (name := target_name(autoscaler)) is not None:
                 self._owners.prefetch(name, _api_version(autoscaler))
 
     def _autoscalers_of(self, workload: WorkloadName) -> Sequence[Autoscaler]:
-        """The autoscalers that give new pods of a workload their size."""
+        """Return the autoscalers that size new pods of a workload."""
         is_ignored = workload.namespace in self._settings.ignored_namespaces
         return () if is_ignored else self.index.find(workload)
 
@@ -279,7 +278,7 @@ class Admission:
     def _governor(
         self, labels: Mapping[str, str], workload: WorkloadName, *, may_wait: bool
     ) -> Autoscaler | None:
-        """The autoscaler that gives a pod of the workload its size."""
+        """Return the autoscaler that sizes a pod of the workload; None if there is none."""
         candidates = self.index.find(workload)
         if not candidates:
             return None

@@ -1,7 +1,7 @@
 """Coverage of an autoscaler: its target and its selector, and nothing else of the object.
 
-A tenant chooses how large an autoscaler is. What the webhook keeps of autoscalers that were not
-stored yet is the coverage alone, as bytes, so that its size is known.
+A tenant controls the size of an autoscaler object. Of autoscalers that are not stored yet, the
+webhook keeps the coverage alone, as bytes of known size.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Live lookups of autoscalers: the API server is asked beside the requests that wait for it.
+"""Live lookups of autoscalers: requests to the API server that run beside the waiting reviews.
 
-The watch may lag, and a claim may stand for an object that was never stored. A request that would
-be refused because of another autoscaler waits for a lookup that began after the request came.
+The watch may lag, and a claim may stand for an object that was never stored. A review that would be
+refused because of another autoscaler waits for a lookup that began after the review came.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class LiveLookups:
             try:
                 await self._look_up(name)
             except (ClusterError, DecodeError, TimeoutError):
-                # The request asks again for as long as it waits.
+                # A waiting request asks again.
                 continue
             finally:
                 del self._under_way[name]

@@ -1,8 +1,8 @@
-"""Telling things in the log, but not without end: anybody may send us anything.
+"""Rate-limited log events: requests from any client must not fill the log.
 
-Each kind of trouble, and what each autoscaler's new pods get, is told some times a minute, and each
-event some hundred times, however many autoscalers there are. How much was left out is told when the
-minute is over, as soon as anybody asks for anything.
+Each kind of trouble, and the new pods of each autoscaler, are logged a few times per minute. Each
+event is logged some hundred times in all. The number of omitted lines is logged when the minute is
+over, as soon as the next request comes.
 """
 
 import logging
@@ -17,15 +17,15 @@ from trimtab.core.model.pods import BOOST_PREFIX, PodHead
 from trimtab.core.sizing.refusals import Withheld
 
 Timer: TypeAlias = Callable[[], float]
-"""Seconds since some moment."""
+"""Returns seconds since some fixed moment."""
 
 TOLD_PER_MINUTE: Final = 10
 TOLD_IN_ALL: Final = 600
-"""Lines of one event in a minute, of all its kinds together: a line costs as much as a review."""
+"""Maximum number of lines of one event per minute: a line costs as much as a review."""
 _MINUTE_SECONDS: Final = 60.0
 _MAX_DETAIL: Final = 200
 MAX_REFUSAL: Final = 64 * 1024
-"""All errors of an autoscaler fit; a hostile one, of megabytes, must not fill the log."""
+"""Maximum length of a logged refusal; usual errors fit, those of a hostile object are cut."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -41,25 +41,25 @@ def _cut(text: str, longest: int) -> str:
 
 
 class RateLimitedLogger:
-    """Tells as often as is worth reading; without a timer all time is one minute."""
+    """Limits the lines per minute of each event; without a timer, all time is one minute."""
 
     def __init__(self, timer: Timer = stand_still) -> None:
         self._timer = timer
         self._since = timer()
         self._seen: Counter[tuple[str, str, int]] = Counter()
-        """By event, kind and level."""
+        """Count by event, kind and level."""
         self._told: Counter[str] = Counter()
-        """By event the lines of all kinds."""
+        """Logged lines by event, all kinds included."""
         self._beyond: Counter[tuple[str, int]] = Counter()
-        """By event and level what came after its last line, of whatever kind."""
+        """Omitted lines beyond the limit of an event, by event and level."""
 
     def tell(self, event: str, detail: str, kind: str = "", longest: int = _MAX_DETAIL) -> None:
-        """Log trouble, unless that was done often enough; a detail beyond the longest is cut."""
+        """Log a warning within the limits; a detail longer than `longest` is cut."""
         if self.may_tell(event, kind):
             _logger.warning(event, extra={"detail": _cut(detail, longest), "kind": kind})
 
     def may_tell(self, event: str, kind: str = "", level: int = logging.WARNING) -> bool:
-        """Count it; whether it is to be told, for those who tell it themselves."""
+        """Count an event; return True if the caller may log it."""
         self.turn_over(self._timer())
         if self._told[event] >= TOLD_IN_ALL:
             self._beyond[event, level] += 1
@@ -72,7 +72,7 @@ class RateLimitedLogger:
         return True
 
     def turn_over(self, now: float) -> None:
-        """Once the minute is over tell what was left out of it, and begin another."""
+        """Log the omitted counts once the minute is over, and begin another minute."""
         if now - self._since <= _MINUTE_SECONDS:
             return
         for (event, kind, level), count in self._seen.items():
@@ -102,7 +102,7 @@ _BOOST: Final = json_patch.pointer("metadata", "annotations", BOOST_PREFIX)
 def tell_of_size(
     teller: RateLimitedLogger, head: PodHead, autoscaler: Autoscaler, patch: Patch
 ) -> None:
-    """Tell what a new pod gets, unless enough of its autoscaler's pods were told of this minute."""
+    """Log the changes to a new pod, unless enough pods of its autoscaler were logged lately."""
     name = f"{autoscaler.namespace}/{autoscaler.name}"
     if teller.may_tell(_SIZED, name, logging.INFO):
         about = {
@@ -116,14 +116,14 @@ def tell_of_size(
 
 
 def log_unsized(teller: RateLimitedLogger, head: PodHead, doubt: str) -> None:
-    """Log why a new pod is left as it is, unless enough pods were logged this minute."""
+    """Log why a new pod stays unchanged, unless enough pods were logged this minute."""
     teller.tell(_UNSIZED, f"{_owner(head)}: {doubt}", "OwnerUnknown")
 
 
 def log_withheld(
     teller: RateLimitedLogger, head: PodHead, autoscaler: Autoscaler, withheld: Withheld
 ) -> None:
-    """Log that pods of an owner are never created, and which part the next ones do without."""
+    """Log that pods of an owner are never created, and the part that the next ones lack."""
     name = f"{autoscaler.namespace}/{autoscaler.name}"
     if teller.may_tell(_WITHHELD, name):
         about = {
@@ -141,7 +141,7 @@ def _owner(head: PodHead) -> str:
 
 
 def _changes(patch: Patch) -> dict[str, object]:
-    """By container, kind and resource the amounts that are set."""
+    """Return the amounts that the patch sets, by container, kind and resource."""
     return {
         each.path.removeprefix("/spec/").replace(_RESOURCES, "/"): each.value
         for each in patch
@@ -150,7 +150,7 @@ def _changes(patch: Patch) -> dict[str, object]:
 
 
 def _boosted(patch: Patch) -> list[str]:
-    """The containers that get more CPU while they start."""
+    """Return the containers that get more CPU while they start."""
     return [
         each.path.removeprefix(_BOOST)
         for each in patch

@@ -28,7 +28,7 @@ _PREFIX: Final = "vpa_admission_controller"
 
 
 class AdmissionCollector(Collector):
-    """Shows what was counted, at the moment somebody looks."""
+    """Exports the counts at the time of the scrape."""
 
     def __init__(
         self, tallies: Callable[[], Iterable[AdmissionCounts]], connections: Callable[[], int]
@@ -37,7 +37,7 @@ class AdmissionCollector(Collector):
         self._connections = connections
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of this moment."""
+        """Yield all metrics at the time of the scrape."""
         tally = add_up(self._tallies())
         yield from _show_pods(tally)
         yield _show_latencies(tally)

@@ -1,11 +1,11 @@
-"""Claims of autoscalers that were allowed a moment ago, and the rivals of a new one.
+"""Claims of recently allowed autoscalers, and the rivals of a new one.
 
-An autoscaler that is allowed shows in the index after the API server has stored it and the watch
-has shown it. Until then its claim makes rivals wait. Neither a claim nor the watch refuses anything
-alone. An autoscaler is refused because of another one only if the API server says that the other
-one exists; where it cannot be asked, the autoscaler is allowed with a warning.
+An allowed autoscaler is in the index once the API server has stored it and the watch has shown it.
+Until then, its claim makes rivals wait. Neither a claim nor the watch alone refuses anything. An
+autoscaler is refused because of another one only if the API server confirms that the other one
+exists. Where the API server cannot be asked, the autoscaler is allowed with a warning.
 
-Processes do not share claims. What slips past between them is resolved by the rules for
+Processes do not share claims. Overlaps that slip past between them are resolved by the rules for
 overlapping autoscalers.
 """
 
@@ -30,7 +30,7 @@ MAX_PATIENCE: Final = timedelta(seconds=2.5)
 _GRACE_SECONDS: Final = 1.0
 """Time in which the API server stores what was allowed; then a claim without an object is void."""
 _NAMELESS_GRACE_SECONDS: Final = 1.5
-"""The same for one whose name is generated: the watch has to show it, too."""
+"""The same for an autoscaler with a generated name: the watch has to show it, too."""
 _LIFETIME_SECONDS: Final = 10.0
 """Time after which a claim is void without a lookup."""
 _POLL_SECONDS: Final = 0.25
@@ -49,13 +49,13 @@ _Key: TypeAlias = tuple[AutoscalerName, str]
 @dataclass(frozen=True, slots=True)
 class _Claim:
     name: AutoscalerName
-    """Its name is empty where the API server is still to generate one."""
+    """Its name part is empty if the API server is still to generate the name."""
     coverage: Coverage
     made_at: float
 
     @property
     def void_at(self) -> float:
-        """Moment from which on an object that is not there is not on its way either."""
+        """Moment after which an object that is not found is not about to be stored either."""
         grace = _GRACE_SECONDS if self.name.name else _NAMELESS_GRACE_SECONDS
         return self.made_at + grace
 
@@ -131,7 +131,7 @@ class _ClaimBook:
 
 
 class OverlapGuard:
-    """Finds the autoscalers that stand in the way of a new one."""
+    """Finds existing autoscalers that overlap with a new one."""
 
     def __init__(self, index: TargetIndex, lookups: LiveLookups, timer: Timer) -> None:
         self._index = index
@@ -146,7 +146,7 @@ class OverlapGuard:
         return self._book.size_bytes
 
     async def run(self) -> None:
-        """Ask the API server as reviews need it, until cancelled."""
+        """Make lookups as reviews need them, until cancelled."""
         await self._lookups.run()
 
     def find_rivals(
@@ -201,11 +201,11 @@ class OverlapGuard:
             return
         indexed = {each.identity.name: cover(each) for each in self._index.find(workload)}
         for key, claim in claims:
-            # An autoscaler that stands for the same pods answers for a claim without a name.
+            # For a claim without a name, any autoscaler with the same coverage counts.
             shown = [indexed.get(claim.name.name)] if claim.name.name else indexed.values()
             if any(each is not None and each.digest == claim.coverage.digest for each in shown):
                 self._book.drop(key)
-                # A lookup from before it was stored says nothing about it now.
+                # Lookups from before it was stored are outdated.
                 self._lookups.forget(claim.name)
 
     def _judge_stored(
@@ -250,12 +250,12 @@ class OverlapGuard:
             else:
                 doubtful.append(shown)
         for name in void:
-            # If it is stored after all, the watch shows it, and a new lookup is due.
+            # If it is stored after all, the watch shows it, and a new lookup follows.
             self._lookups.forget(name)
         return Rivals(tuple(confirmed), tuple(doubtful))
 
     def _look_for(self, claim: _Claim, asked: Asked) -> Seen | None:
-        """Return a lookup that tells if the claim stands for an object; ask for it otherwise."""
+        """Return a lookup that shows if the claim stands for an object; ask for one otherwise."""
         now = self.timer()
         if now >= claim.void_at:
             return self._lookups.find(claim.name, max(asked.arrived_at, claim.void_at))

@@ -1,8 +1,8 @@
 """Owners without waiting: answers come from memory, and lookups run beside the requests.
 
-Well-known kinds are answered from stores. A kind that has to be read over the network is looked up
-as soon as an autoscaler is for it, and else when its first pod comes. An answer that is too old
-stands while it is renewed, and while the server cannot be asked.
+Well-known kinds are answered from stores. Other kinds are read over the network, as soon as an
+autoscaler targets them, or else when their first pod comes. An outdated answer is used while it is
+refreshed, and while the API server is unreachable.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Lookup, PeekedOwner
 
 _MAX_LOOKUPS: Final = 1024
-"""So many lookups wait for the network at most; more are left to the next pod."""
+"""Maximum number of waiting lookups; further ones are left to the next pod."""
 _AT_A_TIME: Final = 4
-"""So many lookups are under way at a time."""
+"""Number of concurrent lookups."""
 _MAX_ATTEMPTS: Final = 30
-"""So often a target is looked for before it holds up all others: it may not exist."""
+"""Number of attempts after which targets that are not found no longer hold up readiness."""
 
 _Key: TypeAlias = tuple[WorkloadName, str]
 
@@ -42,9 +42,9 @@ class ReadyOwners:
         self._was_prepared = False
 
     def find(self, head: PodHead, *, may_wait: bool) -> PeekedOwner:
-        """The topmost workload above the pod, as far as it is known.
+        """Return the topmost workload above the pod, as far as it is known.
 
-        NotYetError where waiting is possible and may help.
+        Raises NotYetError if the request may wait and the owner may be known soon.
         """
         seen = self._owners.peek(head)
         if seen.due:
@@ -56,7 +56,7 @@ class ReadyOwners:
     def selector(
         self, workload: WorkloadName, api_version: str, *, may_wait: bool
     ) -> Selector | None:
-        """The selector of the workload; None if it is gone, not known, or selects nothing."""
+        """Return the selector of the workload; None if it is gone, unknown, or selects nothing."""
         seen = self._owners.peek_workload(workload, api_version)
         if seen.due:
             self._look_up(seen.due)
@@ -65,15 +65,15 @@ class ReadyOwners:
         return None if seen.workload is None else seen.workload.selector
 
     def prepare(self, targets: Iterable[tuple[WorkloadName, str]]) -> bool:
-        """Look up what pods of these targets will need; whether that was all known once."""
-        # All of them: each is looked up, whatever is known of the others.
+        """Look up what pods of these targets will need; return True once all of it was known."""
+        # A list, not a generator: every target is looked up, even after an unknown one.
         unknown = [name for name, version in targets if not self.prefetch(name, version)]
         self._attempts += 1
         self._was_prepared |= not unknown or self._attempts > _MAX_ATTEMPTS
         return self._was_prepared
 
     def prefetch(self, name: WorkloadName, api_version: str) -> bool:
-        """Look up the target and the owners above it, where due; whether all of it is known."""
+        """Look up the target and the owners above it, where due; return True if all are known."""
         seen = self._owners.peek_workload(name, api_version)
         self._look_up(seen.due)
         if seen.workload is None:
@@ -98,7 +98,7 @@ class ReadyOwners:
             try:
                 await self._owners.look_up(lookup)
             except ClusterError:
-                # What was known stays known; the next pod asks again.
+                # The old answer stays; the next pod asks again.
                 continue
             finally:
                 self._under_way.discard(key)
@@ -107,7 +107,7 @@ class ReadyOwners:
         for lookup in due:
             key = lookup.name, lookup.api_version
             if key not in self._under_way and len(self._lookups) < _MAX_LOOKUPS:
-                # The one with a uid counts: it may be due where the other is not.
+                # Prefer a lookup with a uid: it may be due where one without is not.
                 if lookup.uid or key not in self._lookups:
                     self._lookups[key] = lookup
                 self._has_lookups.set()

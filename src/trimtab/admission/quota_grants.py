@@ -1,8 +1,8 @@
-"""The room in ResourceQuotas for new pods, with what was granted a moment ago.
+"""The room in ResourceQuotas for new pods, reduced by recent grants.
 
-Each process remembers what it granted itself. Copies of the admission controller, and workers of
-one copy, do not share it: two pods that come at once through different processes may be granted
-the same room, and the API server then refuses one of them until its owner tries again.
+Each process remembers its own grants only. Copies of the admission controller, and workers of one
+copy, do not share them. Two simultaneous pods at different processes may be granted the same room;
+the API server then refuses one of them until its owner tries again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ from trimtab.core.sizing.quota_grants import LIFETIME_SECONDS, MAX_GRANTS, NOTHI
 from trimtab.core.sizing.quotas import Claims, Quota
 
 _KEPT: Final = 1024
-"""Beyond so many quotas or owners, those are forgotten of which no pod came lately."""
+"""Number of quotas or owners above which those without a recent pod are dropped."""
 
 
 class QuotaGrants:
-    """Remembers what new pods were granted of quotas."""
+    """Remembers the amounts of quotas that new pods were granted."""
 
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
         self._granted: dict[tuple[str, str], Granted] = {}
 
     def room_in(self, quotas: Sequence[Quota]) -> tuple[Quota, ...]:
-        """The quotas with what is left of them for the next pod."""
+        """Return the quotas with the amounts left for the next pod."""
         if not quotas:
             return ()
         now = self._timer()
@@ -47,7 +47,7 @@ class QuotaGrants:
         return tuple(found)
 
     def note(self, quotas: Sequence[Quota], claims: Mapping[str, Claims]) -> None:
-        """Remember what a pod takes of each quota, by the quota's name."""
+        """Record the amounts that a pod takes of each quota, by the quota's name."""
         if not claims:
             return
         now = self._timer()
@@ -72,14 +72,14 @@ class QuotaGrants:
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """Pods of one owner that came while its status said the same."""
+    """Pods of one owner that came while its status stayed the same."""
 
     status: tuple[int, int]
     at: tuple[float, ...]
 
 
 class Arrivals:
-    """Remembers how many pods of each owner came since its status last changed.
+    """Remembers the pods of each owner that came since its status last changed.
 
     An owner creates all missing pods before its status shows the first of them.
     """
@@ -89,15 +89,15 @@ class Arrivals:
         self._arrived: dict[WorkloadName, _Arrived] = {}
 
     def count(self, owner: WorkloadName, status: tuple[int, int]) -> int:
-        """Count the pods that came with this status, its wanted and existing pods, lately."""
+        """Count recent pods that came with this status: the owner's wanted and existing pods."""
         found = self._arrived.get(owner)
         if found is None or found.status != status:
             return 0
-        # A pod that was refused never gets into the status.
+        # A refused pod never appears in the status, so it must expire.
         return sum(self._timer() - at <= LIFETIME_SECONDS for at in found.at)
 
     def note(self, owner: WorkloadName, status: tuple[int, int]) -> None:
-        """Remember that a pod came."""
+        """Record the arrival of a pod."""
         found, now = self._arrived.pop(owner, None), self._timer()
         before = () if found is None or found.status != status else found.at
         recent = [at for at in before if now - at <= LIFETIME_SECONDS]

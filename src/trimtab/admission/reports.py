@@ -1,7 +1,7 @@
-"""Counts of what the webhook did, as plain numbers: cheap to add to, and to add up.
+"""Counts of the webhook's work, as plain numbers: cheap to increase and to add up.
 
-Several worker processes each keep one; one of them shows the sum. How they are shown is left to
-`metrics`.
+Each worker process keeps its own counts, and one of them exports the sum. The module `metrics`
+renders them.
 """
 
 from bisect import bisect_left
@@ -20,16 +20,16 @@ LATENCY_BOUNDS: Final = (
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     *(1, 2, 5, 10, 20, 30, 60, 120, 300),
 )
-"""The original's, of `admission_latency_seconds`."""
+"""The original's buckets of `admission_latency_seconds`."""
 STEP_BOUNDS: Final = (
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90),
     *(100, 120, 150, 240, 300),
 )
-"""The original's, of `execution_latency_seconds`."""
+"""The original's buckets of `execution_latency_seconds`."""
 
 
 class ReviewStatus(StrEnum):
-    """What came of a review, by the original's names."""
+    """Result of a review, by the original's names."""
 
     ERROR = "error"
     SKIPPED = "skipped"
@@ -37,7 +37,7 @@ class ReviewStatus(StrEnum):
 
 
 class Reviewed(StrEnum):
-    """What a review was about, by the original's names."""
+    """Kind of object under review, by the original's names."""
 
     UNKNOWN = "unknown"
     POD = "Pod"
@@ -45,10 +45,10 @@ class Reviewed(StrEnum):
 
 
 class ReviewStep(StrEnum):
-    """What is timed, by the original's names."""
+    """Timed step of a review, by the original's names."""
 
     READ = "read_request"
-    """From the moment a request is there to the moment that it is looked at."""
+    """From the arrival of a request to the start of its review."""
     ADMIT = "admit"
     BUILD = "build_response"
     WRITE = "write_response"
@@ -56,7 +56,7 @@ class ReviewStep(StrEnum):
 
 
 class ReviewTrouble(StrEnum):
-    """Why a review was answered without being understood."""
+    """Reason why a review was answered without being understood."""
 
     CONTENT_TYPE = "ContentType"
     BROKEN = "Broken"
@@ -65,17 +65,17 @@ class ReviewTrouble(StrEnum):
     UNKNOWN_VERSION = "UnknownVersion"
     UNREADABLE_POD = "UnreadablePod"
     FAILED = "Failed"
-    """Something is wrong with us."""
+    """An error in Trimtab itself."""
 
 
 class Distribution(msgspec.Struct):
-    """How many values lie up to each bound, and their sum."""
+    """Counts of values by bucket, and their sum."""
 
     counts: list[int]
     sum: float = 0.0
 
     def add(self, value: float, bounds: tuple[float, ...]) -> None:
-        """Count one more."""
+        """Count a value."""
         # Nearly all values lie below the first bound.
         self.counts[0 if value <= bounds[0] else bisect_left(bounds, value)] += 1
         self.sum += value
@@ -107,24 +107,24 @@ class AdmissionCounts:
     steps: dict[ReviewStep, Distribution] = field(default_factory=_new_steps)
 
     def time_review(self, outcome: Outcome, seconds: float) -> None:
-        """Count one review that took so long."""
+        """Count one review and its duration."""
         if outcome not in self.latencies:
             self.latencies[outcome] = _empty(LATENCY_BOUNDS)
         self.latencies[outcome].add(seconds, LATENCY_BOUNDS)
 
     def time_steps(self, *steps: tuple[ReviewStep, float]) -> None:
-        """Count steps that took so many seconds."""
+        """Count steps and their durations."""
         for step, seconds in steps:
             self.steps[step].add(seconds, STEP_BOUNDS)
 
 
 def count_up(counts: dict[KeyT, int], key: KeyT, more: int = 1) -> None:
-    """Count one more of a kind, or several."""
+    """Add `more` to a count, one by default."""
     counts[key] = counts.get(key, 0) + more
 
 
 def add_up(tallies: Iterable[AdmissionCounts]) -> AdmissionCounts:
-    """The tally of all of them together."""
+    """Return the sum of the counts of several processes."""
     total = AdmissionCounts()
     for one in tallies:
         for how, count in one.pods.items():

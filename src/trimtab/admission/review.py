@@ -1,8 +1,7 @@
-"""Reviews: what is said to the API server, whatever it asks.
+"""Reviews: the answer to each request of the API server.
 
-A pod gets its size, an autoscaler a verdict, and everything else comes in as it is. Nothing that
-goes wrong here keeps anybody from anything: it is counted, it is told, and the answer is "allowed,
-unchanged".
+A pod gets its size, and an autoscaler gets a verdict. Every other object is allowed unchanged. No
+error here blocks a request: it is counted and logged, and the answer is "allowed, unchanged".
 """
 
 import logging
@@ -36,48 +35,48 @@ _KINDS: Final = {
     ("", "pods"): Reviewed.POD,
     ("autoscaling.k8s.io", "verticalpodautoscalers"): Reviewed.AUTOSCALER,
 }
-"""By group and resource what is reviewed."""
+"""Reviewed kinds, by group and resource."""
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _KEPT_DRAFT_BYTES: Final = 16 * 1024 * 1024
-"""Size of all answers that are remembered: some ten thousand usual ones."""
+"""Maximum size of all cached answers: some ten thousand usual ones."""
 _RECORD_BYTES: Final = 512
 """Generous size of the records around an answer."""
 _MAX_DRAFT_BYTES: Final = 64 * 1024
-"""A larger answer is not remembered."""
+"""A larger answer is not cached."""
 
 POD_PATIENCE: Final = timedelta(seconds=1)
 """Maximum time for which a pod waits until its owner is known."""
 _POD_PATIENCE_SECONDS: Final = POD_PATIENCE.total_seconds()
 _MAX_WAITING_POD_BYTES: Final = 64 * 1024
-"""A larger pod does not wait: it would be read again each time."""
+"""A larger pod does not wait: each retry would read it again."""
 
 UNCHANGED: Final = Allowed()
 
 Probe: TypeAlias = Callable[[AdmissionRequest], Patch | None]
-"""The patch for a request that only tests whether we are asked; None for any other."""
+"""Returns the patch for a request of the self-test; None for any other request."""
 
 _FAILED: Final = "review failed"
 _logger: Final = logging.getLogger(__name__)
 
 
 def no_probe(request: AdmissionRequest) -> Patch | None:
-    """Take every request for a real one."""
+    """Treat every request as a real one."""
     del request
     return None
 
 
 class Review(msgspec.Struct, frozen=True):
-    """The answer to a request, and what is counted of it."""
+    """The answer to a request, and the facts that are counted."""
 
     answer: Answer
     draft: bytes
-    """The answer as it is written, but for whom it is for."""
+    """The encoded answer without the request's uid."""
     status: ReviewStatus
     about: Reviewed
     trouble: ReviewTrouble | None = None
     detail: str = ""
-    """What the trouble is, for people."""
+    """Description of the trouble, for the log."""
 
 
 def conclude(
@@ -87,7 +86,7 @@ def conclude(
     trouble: ReviewTrouble | None = None,
     detail: str = "",
 ) -> Review:
-    """The review with this answer."""
+    """Return the review with this answer."""
     return Review(answer, reviews.draft_review(answer), status, about, trouble, detail)
 
 
@@ -95,15 +94,15 @@ _POD_UNCHANGED: Final = conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.POD)
 
 
 class _SizeReviews:
-    """What is said of new pods, drawn up once for each sizing: alike pods get the very same."""
+    """Reviews of new pods, encoded once per sizing: pods with equal templates share one review."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[Sizing, Review]] = OrderedDict()
         self._bytes = 0
 
     def of(self, sizing: Sizing) -> Review:
-        """The review of a pod that gets this size."""
-        # What is kept lives, so that no other sizing can have its identity.
+        """Return the review of a pod that gets this size."""
+        # A cached sizing stays alive, so its id stays unique.
         kept = self._kept.get(id(sizing))
         if kept is not None:
             self._kept.move_to_end(id(sizing))
@@ -119,12 +118,12 @@ class _SizeReviews:
 
 
 def _size_bytes(review: Review) -> int:
-    # The patch behind a draft belongs to the size that is remembered.
+    # The patch is not counted: it belongs to the size cache.
     return len(review.draft) + _RECORD_BYTES
 
 
 class Reviewer:
-    """Answers requests from what is known, at once."""
+    """Answers requests from memory, without network requests."""
 
     def __init__(
         self,
@@ -145,13 +144,13 @@ class Reviewer:
     def review(
         self, request: AdmissionRequest, *, waited_seconds: float = 0.0, may_wait: bool = False
     ) -> Review:
-        """The answer to the request; it raises nothing but a NotYetError, if it may wait."""
+        """Return the answer to the request; raises NotYetError only, and only if it may wait."""
         try:
             return self._review(request, waited_seconds, may_wait=may_wait)
         except NotYetError:
             raise
         except Exception as error:
-            # Whatever it is, it must not keep an object from being stored.
+            # No error may keep an object from being stored.
             if self._teller.may_tell(_FAILED):
                 _logger.exception(_FAILED)
             return _trouble(ReviewTrouble.FAILED, Reviewed.UNKNOWN, repr(error))
@@ -198,7 +197,7 @@ class Reviewer:
             new = _placed(wire.decode_wire(request.object), request.namespace)
         except DecodeError as error:
             if _leaves_spec(request.object, request.old_object):
-                # It is stored already, and its finalizers must not stay for ever.
+                # It is stored already, and removing its finalizers must stay possible.
                 return conclude(UNCHANGED, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
             refused = Refused(request.name, manifests.explain_unreadable(request.object, error))
             return conclude(refused, ReviewStatus.SKIPPED, Reviewed.AUTOSCALER)
@@ -228,7 +227,7 @@ class Reviewer:
         asked: Asked,
     ) -> Rivals:
         if self._settings.allows_overlapping:
-            # A warning is not worth a wait.
+            # Overlaps only cause a warning here, which is not worth a wait.
             return Rivals(self._claims.find_stored(new))
         return self._claims.find_rivals(new, old, asked)
 
@@ -272,7 +271,7 @@ def _trouble(trouble: ReviewTrouble, about: Reviewed, detail: str) -> Review:
 
 
 def _placed(autoscaler: wire.VerticalPodAutoscaler, namespace: str) -> wire.VerticalPodAutoscaler:
-    """The autoscaler in the namespace where it will be."""
+    """Return the autoscaler with the namespace of its request."""
     metadata = msgspec.structs.replace(autoscaler.metadata or NO_METADATA, namespace=namespace)
     return msgspec.structs.replace(autoscaler, metadata=metadata)
 
@@ -286,7 +285,7 @@ def _leaves_spec(new: bytes, old: bytes | None) -> bool:
 
 
 def _decode_old(data: bytes | None) -> wire.VerticalPodAutoscaler | None:
-    """What is stored; None if there is nothing, or nothing that anybody can read."""
+    """Return the stored autoscaler; None if there is none, or it cannot be decoded."""
     try:
         return None if data is None else wire.decode_wire(data)
     except DecodeError:

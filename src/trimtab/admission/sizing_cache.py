@@ -1,9 +1,9 @@
-"""Sizes of the last pods of each autoscaler, so that the next one need not be worked out again.
+"""Cache of sizes of the last pods of each autoscaler.
 
-A workload makes its pods from few templates, and they come in bursts. They differ in names, volumes
-and the like, but not in what decides about their size. Only that is compared: what has changed
-since, in the pod, the autoscaler or the limits, is worked out again. All that is kept is bounded
-by its size, not by the number of autoscalers; an autoscaler that changes is forgotten.
+A workload creates its pods from few templates, and in bursts. Such pods differ in names, volumes
+and the like, but not in the fields that determine their size. Only those fields are compared: a
+change in the pod, the autoscaler or the limits leads to a new computation. The cache is bounded by
+its size in bytes, not by the number of autoscalers. An autoscaler that changes loses its entries.
 """
 
 from collections import OrderedDict
@@ -25,11 +25,11 @@ from trimtab.core.sizing.quotas import Quota
 from trimtab.core.sizing.refusals import Withheld
 
 _KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Size of all that is remembered: usual pods of some ten thousand autoscalers."""
+"""Maximum size of the cache: usual pods of some ten thousand autoscalers."""
 _TEMPLATES: Final = 8
-"""Number of unlike pods that are remembered of one autoscaler."""
+"""Number of different pods that are cached per autoscaler."""
 _ENTRY_BYTES: Final = 320
-"""Generous size of what is kept of one template beside its patch: its hash and its bounds."""
+"""Generous size of an entry beside its patch: its hash and its bounds."""
 _RECORD_BYTES: Final = 512
 """Generous size of the records around a patch."""
 _OPERATION_BYTES: Final = 256
@@ -37,36 +37,36 @@ _OPERATION_BYTES: Final = 256
 
 
 class IncomingPod(Protocol):
-    """A pod that is being created, of which no more is read than is needed."""
+    """A pod that is being created, decoded only as far as needed."""
 
     @property
     def head(self) -> PodHead:
-        """Whose it is."""
+        """Namespace and owner."""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Its labels."""
+        """Labels of the pod."""
 
     @property
     def is_usual(self) -> bool:
-        """True if it is small enough for what is worked out of it to be kept."""
+        """True if the pod is small enough for its size to be cached."""
 
     @property
     def may_be_marked(self) -> bool:
-        """False if it has no mark of a boost for certain."""
+        """False if the pod certainly has no mark of a boost."""
 
     def excess(self) -> str:
-        """Return the excess over the bounds that admission looks at; empty if there is none."""
+        """Return the excess over the bounds of admission; empty if there is none."""
 
     def likeness(self) -> object:
-        """What is equal for two pods only if they get the same from the same autoscaler."""
+        """Return a key; pods with equal keys get the same size from the same autoscaler."""
 
     def read(self) -> Pod:
-        """The whole pod."""
+        """Return the whole pod."""
 
 
 class WholePod:
-    """A pod that has been read whole; a status that it brings along is left out."""
+    """A pod that is decoded already; its status is left out."""
 
     def __init__(self, pod: Pod) -> None:
         self.head = PodHead(pod.namespace, pod.owner)
@@ -75,36 +75,36 @@ class WholePod:
         self.may_be_marked = bool(startup_boost.marked_containers(pod))
 
     def excess(self) -> str:
-        """Nothing: it was read already."""
+        """Return no excess: the pod was decoded already."""
         return ""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Its labels."""
+        """Labels of the pod."""
         return self._pod.labels
 
     def likeness(self) -> object:
-        """All of it that decides about its size."""
+        """Return all fields that determine the pod's size."""
         return likeness(self._pod)
 
     def read(self) -> Pod:
-        """The pod."""
+        """Return the pod."""
         return self._pod
 
 
 class CapBounds(msgspec.Struct, frozen=True):
-    """What a pod may have at most, and at least, whatever is recommended."""
+    """Upper and lower bounds of a pod's size that apply to any recommendation."""
 
     limit_ranges: Sequence[LimitRangeItem]
     max_boost_millicores: int | None
     rooms: NodeRooms | None = None
-    """What nodes have room for, which depends on where the pod may go."""
+    """Room on nodes, which depends on where the pod may run."""
     quotas: Sequence[Quota] = ()
-    """Quotas with the amounts left for this pod: another amount is another answer."""
+    """Quotas with the amounts left for this pod; another amount gives another size."""
     awaited_pods: int = 0
     """Number of further pods that the owner may be about to create."""
     missing_pods: int = 0
-    """Number of further pods of which the owner says that they are missing."""
+    """Number of further pods that are missing according to the owner's status."""
     max_boosted_priority: int = MAX_PRIORITY
     withheld: Withheld = Withheld.NOTHING
     """Part that pods of the owner do not get, since pods with it were never created."""
@@ -117,7 +117,7 @@ class _Sized(msgspec.Struct, frozen=True):
 
 
 class _Known:
-    """Sizes of pods of one autoscaler, in the state in which it is."""
+    """Cached sizes of pods of one autoscaler, in its current version."""
 
     __slots__ = ("autoscaler", "size_bytes", "sized")
 
@@ -127,17 +127,17 @@ class _Known:
         self.size_bytes = 0
 
     def find(self, likeness: object) -> _Sized | None:
-        """Return what the last pod like this one got; None if none came."""
+        """Return the entry of the last pod like this one; None if there is none."""
         for each in self.sized:
             if each.likeness == likeness:
                 return each
         return None
 
     def share(self, sizing: Sizing) -> Sizing:
-        """Return an equal size that is remembered already, or else the given one.
+        """Return an equal size that is cached already, or else the given one.
 
-        Where nothing follows from what pods ask for themselves, all templates of an autoscaler
-        get the same: it is kept once, and its answer is encoded once.
+        If sizes do not depend on the pods' own requests, all templates of an autoscaler get the
+        same size. It is then kept once, and its answer is encoded once.
         """
         for each in self.sized:
             if each.sizing == sizing:
@@ -145,24 +145,24 @@ class _Known:
         return sizing
 
     def keep(self, new: _Sized, former: _Sized | None) -> int:
-        """Remember a size in place of a former one; return by how many bytes that is more."""
+        """Cache a size in place of a former one; return the growth in bytes."""
         leaving = former or (self.sized[0] if len(self.sized) >= _TEMPLATES else None)
         if leaving is not None:
-            # By identity: comparing two sizes costs more than working out one.
+            # By identity: comparing two sizes costs more than computing one.
             self.sized = [each for each in self.sized if each is not leaving]
         self.sized.append(new)
         before, self.size_bytes = self.size_bytes, self._count_bytes()
         return self.size_bytes - before
 
     def _count_bytes(self) -> int:
-        """Return the size in memory of all that is remembered, rounded up."""
+        """Return the size of all entries in memory, rounded up."""
         patches = {id(each.sizing): len(each.sizing.patch) for each in self.sized}
         of_patches = _RECORD_BYTES * len(patches) + _OPERATION_BYTES * sum(patches.values())
         return _ENTRY_BYTES * len(self.sized) + of_patches
 
 
 class Sizings:
-    """Sizes pods, and remembers what came of it."""
+    """Computes the sizes of pods, and caches them."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
@@ -170,10 +170,10 @@ class Sizings:
         self._bytes = 0
 
     def size(self, new: IncomingPod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
-        """What a new pod of the autoscaler gets."""
+        """Return the size of a new pod of the autoscaler."""
         name = autoscaler.identity
         known = self._known.get(name)
-        # A store never changes an object: another state is another object.
+        # Stores never mutate objects: another version is another object.
         if known is not None and known.autoscaler is not autoscaler:
             self.forget(name)
             known = None
@@ -194,17 +194,17 @@ class Sizings:
         return sizing
 
     def size_once(self, new: IncomingPod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
-        """Return the same without a place in memory, for pods whose siblings get something else."""
+        """Return the same without caching it, for a pod whose siblings get another size."""
         return self._work_out(new.read(), autoscaler, bounds)
 
     def forget(self, name: AutoscalerName) -> None:
-        """Drop what is remembered of an autoscaler, if anything is."""
+        """Drop the cached sizes of an autoscaler, if there are any."""
         former = self._known.pop(name, None)
         if former is not None:
             self._bytes -= former.size_bytes
 
     def clear(self) -> None:
-        """Drop all that is remembered."""
+        """Drop all cached sizes."""
         self._known.clear()
         self._bytes = 0
 

@@ -1,4 +1,4 @@
-"""Which autoscalers are for which workload, so that a pod costs one lookup."""
+"""Index of autoscalers by target workload, so that a pod costs one lookup."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -9,7 +9,7 @@ from trimtab.core.model.pods import WorkloadName
 
 
 class TargetIndex:
-    """The autoscalers of a store by the workload that they are for, as the store holds them."""
+    """Index of a store's autoscalers by target workload, always up to date."""
 
     def __init__(self, autoscalers: IndexedStore[Autoscaler]) -> None:
         self._by_target = autoscalers.index(target_name)
@@ -20,12 +20,12 @@ class TargetIndex:
         return self._by_namespace.has(namespace)
 
     def find(self, workload: WorkloadName) -> Sequence[Autoscaler]:
-        """All autoscalers that are for the workload now."""
+        """Return all autoscalers that target the workload."""
         return self._by_target.under(workload)
 
 
 def target_name(autoscaler: Autoscaler) -> WorkloadName | None:
-    """The workload that the autoscaler is for."""
+    """Return the workload that the autoscaler targets; None if it has no target."""
     target = autoscaler.target
     if target is None:
         return None

@@ -1,7 +1,7 @@
 """Memory of new pods that do not appear in the status of their owners.
 
-Stores show the status, so no request waits for the network. Copies of the admission controller, and
-workers of one copy, do not share this memory: each counts the pods that it has seen itself.
+Stores provide the status, so no request waits for the network. Copies of the admission controller,
+and workers of one copy, do not share this memory: each counts the pods that it has seen itself.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class _Remembered(msgspec.Struct, frozen=True):
 
 
 class Withholding:
-    """Finds out which part of its size a new pod must not get if it is to be created."""
+    """Determines which part of its size a new pod must not get, so that it can be created."""
 
     def __init__(self, known: Known, timer: Timer, tell: TellChange = _stay_silent) -> None:
         self._known = known

@@ -1,7 +1,7 @@
-"""The door of the webhook server: who comes is let in after a handshake, so many at a time.
+"""Accepting connections of the webhook server, with a bounded number of TLS handshakes.
 
-A handshake costs an API server milliseconds. Who leaves one unfinished costs us memory and a file,
-so past a bound the oldest is ended: whoever means it has long been through.
+A handshake takes an API server milliseconds. An unfinished one costs the server memory and a file
+descriptor. So beyond a limit the oldest handshake is ended: a genuine client has finished long ago.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ _BACKLOG: Final = 1024
 _SOCKET_BYTES: Final = 64 * 1024
 """Size of a socket's buffers, and so of what TLS decrypts at once and keeps for the connection."""
 _PAUSE_SECONDS: Final = 0.1
-"""How long nobody is let in after that failed, for want of files most likely."""
+"""Pause after accepting has failed, most likely because file descriptors ran out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """What is borne of those who are not connected yet."""
+    """Limits on unfinished handshakes."""
 
     at_a_time: int
     max_seconds: float
     note_ended: Callable[[], None]
-    """Called when one is ended because there are too many."""
+    """Called when a handshake is ended because there are too many."""
 
 
 class ConnectionAcceptor:
-    """Lets whoever connects to a socket in, for as long as it is open."""
+    """Accepts connections on a socket while it is open."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class ConnectionAcceptor:
         self._context = context
         self._handshakes = handshakes
         self._greetings: dict[asyncio.Task[None], None] = {}
-        """Those under way, the oldest first."""
+        """Handshakes in progress, oldest first."""
 
     async def open(self, listener: socket.socket, closing: asyncio.Event) -> None:
-        """Let everybody in until it is to be closed; then nobody listens on the socket any more."""
+        """Accept connections until `closing` is set, then close the socket."""
         listener.settimeout(0)
-        # Accepted sockets inherit both; the kernel's memory counts for the pod, too.
+        # Accepted sockets inherit both; the kernel's buffers count as the pod's memory, too.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         listener.listen(_BACKLOG)
@@ -79,7 +79,7 @@ class ConnectionAcceptor:
     async def _greet(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         patience = self._handshakes.max_seconds if self._context else None
-        # Who breaks off, is too slow or speaks no TLS that we speak is told so by the handshake.
+        # An aborted, slow or unsupported handshake raises OSError; TLS has informed the client.
         with suppress(OSError):
             await loop.connect_accepted_socket(
                 self._make_protocol, accepted, ssl=self._context, ssl_handshake_timeout=patience

@@ -1,6 +1,6 @@
-"""From the bodies of requests to the bodies of answers: decoding, deciding, encoding, counting.
+"""From bodies of requests to bodies of answers: decode, review, encode and count.
 
-The network is left to `serving`, decisions to `reviewing`.
+The module `server` does the networking, `review` the decisions.
 """
 
 import logging
@@ -33,7 +33,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class Answering:
-    """Answers whatever a server receives, and keeps count."""
+    """Answers every request that a server receives, and counts the results."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class Answering:
         self._timer = timer
         self._teller = teller
         self._tracer = tracer
-        # A span that nobody looks at is cheap, and a review is hardly more.
+        # Even an unused span would cost a notable part of a review.
         self._is_watched = tracer is not NO_TRACES
         self.tally = tally
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
     ) -> bytes | QueueShare:
-        """Return the review that answers the request, whatever that is.
+        """Return the review that answers the request, whatever the request holds.
 
-        Return the share of the request instead if it may wait, and more may be known in a moment.
+        Return the share of the request instead if it may wait, and more may be known soon.
         """
         began = self._timer()
         self._teller.turn_over(began)
@@ -78,24 +78,24 @@ class Answering:
         return body
 
     def let_through(self, request: HttpRequest) -> bytes:
-        """A review that allows whatever is asked, for when there is no time to look at it."""
+        """Return a review that allows any request, for when there is no time to examine it."""
         self.tally.shed += 1
         self._teller.tell("request let through unseen", "too many wait")
         return reviews.encode_review(_uid(request.body), UNCHANGED)
 
     def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
-        """Return a review that allows what is asked, after `answer` has raised an error."""
+        """Return a review that allows the request, after `answer` has raised an error."""
         reports.count_up(self.tally.troubles, ReviewTrouble.FAILED)
         if self._teller.may_tell(_FAILED):
             _logger.error(_FAILED, exc_info=error)
         return reviews.encode_review(_uid(request.body), UNCHANGED)
 
     def note_written(self, seconds: float) -> None:
-        """Count the time that it took to write an answer."""
+        """Count the time of writing an answer."""
         self.tally.time_steps((ReviewStep.WRITE, seconds))
 
     def note_refused(self, status: HTTPStatus) -> None:
-        """Count a connection that was ended."""
+        """Count a connection that the server ended."""
         reports.count_up(self.tally.refused_connections, status.value)
         self._teller.tell("connection refused", f"{status.value} {status.phrase}")
 
@@ -154,7 +154,7 @@ def _is_json(content_type: str) -> bool:
 
 
 def _uid(body: bytes) -> str:
-    """The uid that an answer must bear; none if nobody can tell."""
+    """Return the uid that the answer must repeat; empty if it cannot be decoded."""
     try:
         return reviews.decode_uid(body)
     except DecodeError:

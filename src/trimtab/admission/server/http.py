@@ -1,8 +1,8 @@
-"""HTTP/1.1 as far as an API server speaks it to a webhook: from bytes to whole requests.
+"""HTTP/1.1 as an API server speaks it to a webhook: from bytes to whole requests.
 
-Every request is a POST that says how long it is. Whatever is more than that (other methods, bodies
-in chunks, folded headers) is refused with a status, and the connection ends there: two readers of
-one stream must not disagree about where a request ends.
+Every request is a POST with a Content-Length. Anything else (other methods, chunked bodies, folded
+headers) is refused with a status, and the connection ends there. Two readers of one stream must not
+disagree about where a request ends.
 """
 
 import re
@@ -14,29 +14,29 @@ from typing import Final, TypeAlias
 import msgspec
 
 MAX_BODY_BYTES: Final = 5 * 1024 * 1024
-"""The original's; a pod is at most 1.5 MB, and a review of an update holds two."""
+"""The original's limit; a pod is at most 1.5 MB, and a review of an update holds two."""
 MAX_HEAD_BYTES: Final = 16 * 1024
 
 _HEAD_END: Final = b"\r\n\r\n"
 _STRAY: Final = re.compile(rb"\x00|\r(?!\n|$)|(?<!\r)\n")
-"""NUL, CR or LF that is no part of the end of a line; other readers take them for one."""
+"""NUL, or a CR or LF outside a line ending; other readers take them for line endings."""
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _MAX_DIGITS: Final = 18
 _KEPT_HEADS: Final = 256
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """A request that has come whole."""
+    """A complete request."""
 
     content_type: str
     body: bytes
     keeps_alive: bool = True
-    """Whether the connection may be used again."""
+    """True if the connection may be used again."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpFlaw:
-    """Why the connection cannot go on."""
+    """Reason why the connection cannot go on."""
 
     status: HTTPStatus
 
@@ -54,13 +54,13 @@ Read: TypeAlias = HttpRequest | HttpFlaw | None
 def has_stray(head: bytes | bytearray, start: int = 0) -> bool:
     """Return True if a head, or the first part of one, holds NUL, a bare CR or a bare LF.
 
-    What comes before `start` was looked at already.
+    The bytes before `start` were scanned already.
     """
     return _STRAY.search(head, start, MAX_HEAD_BYTES) is not None
 
 
 class RequestReader:
-    """Takes the bytes of one connection, gives requests one after the other."""
+    """Splits the bytes of one connection into requests."""
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._max_body_bytes = max_body_bytes
@@ -71,22 +71,22 @@ class RequestReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """How much has come that belongs to no request yet."""
+        """Number of received bytes that belong to no complete request yet."""
         return len(self._buffer)
 
     @property
     def is_amid_request(self) -> bool:
-        """Whether a part of a request has come, and the rest has not."""
+        """True if a part of a request has come, and the rest has not."""
         return self._head is not None or bool(self._buffer)
 
     def feed(self, data: bytes) -> None:
-        """Take what has come."""
+        """Append received bytes to the buffer."""
         self._buffer += data
 
     def read_at_once(self, data: bytes) -> HttpRequest | None:
-        """The request that has come in one piece, as almost all do; None for anything else.
+        """Return a request that came in one piece, as almost all do; None for anything else.
 
-        Nothing is kept: what is not taken here is to be fed.
+        Nothing is buffered: the caller feeds what is not returned.
         """
         end = -1 if self.is_amid_request else data.find(_HEAD_END, 0, MAX_HEAD_BYTES)
         head = None if end < 0 else _parse_head(data[:end])
@@ -97,7 +97,7 @@ class RequestReader:
         return HttpRequest(head.content_type, data[end + len(_HEAD_END) :], head.keeps_alive)
 
     def read(self) -> Read:
-        """The next request, if it has come whole, or what is wrong with it."""
+        """Return the next request if it is complete, or its flaw; None if more bytes are needed."""
         if self._head is None:
             found = self._read_head()
             if not isinstance(found, _Head):
@@ -109,10 +109,10 @@ class RequestReader:
         start, self._scanned = self._scanned, 0
         end = self._buffer.find(_HEAD_END, start, MAX_HEAD_BYTES)
         if end < 0:
-            # Nothing that still comes makes a head of it.
+            # No further bytes can make it a valid head.
             if has_stray(self._buffer, start):
                 return HttpFlaw(HTTPStatus.BAD_REQUEST)
-            # A head that comes byte by byte must not be read from its beginning each time.
+            # A head that comes byte by byte must not be scanned from its start each time.
             self._scanned = max(len(self._buffer) - len(_HEAD_END), 0)
             is_too_long = len(self._buffer) >= MAX_HEAD_BYTES
             return HttpFlaw(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) if is_too_long else None
@@ -128,7 +128,7 @@ class RequestReader:
             return None
         self._head = None
         if len(self._buffer) == head.length:
-            # By far the most common: nobody sends a second request before the first is answered.
+            # The usual case: clients send the next request after the answer to the first.
             body, self._buffer = bytes(self._buffer), bytearray()
         else:
             body = bytes(self._buffer[: head.length])
@@ -136,7 +136,7 @@ class RequestReader:
         return HttpRequest(head.content_type, body, head.keeps_alive)
 
 
-# One API server sends the same head again and again, but for the length, and few lengths differ.
+# Cached: an API server sends the same head with few different lengths.
 @lru_cache(maxsize=_KEPT_HEADS)
 def _parse_head(written: bytes) -> _Head | HttpFlaw:
     if has_stray(written) or written.endswith(b"\r"):
@@ -159,7 +159,7 @@ def _parse_head(written: bytes) -> _Head | HttpFlaw:
 
 
 def _parse_headers(lines: list[str]) -> dict[str, str] | None:
-    """The headers by their names in small letters; None if they can be read in two ways."""
+    """Return the headers by their lower-case names; None if they are ambiguous."""
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -173,13 +173,13 @@ def _parse_headers(lines: list[str]) -> dict[str, str] | None:
 
 
 def format_response(status: HTTPStatus, body: bytes = b"", *, keeps_alive: bool) -> bytes:
-    """A whole response with a JSON body."""
+    """Return a complete response with a JSON body."""
     return _format_head(status, keeps_alive=keeps_alive) % (len(body), body)
 
 
 @cache
 def _format_head(status: HTTPStatus, *, keeps_alive: bool) -> bytes:
-    """All of a response but for its body, and how long that is."""
+    """Return a template for a response, without its body and Content-Length."""
     closing = "" if keeps_alive else "Connection: close\r\n"
     return (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"

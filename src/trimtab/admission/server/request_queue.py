@@ -1,7 +1,7 @@
 """Room for requests that wait, shared fairly by the namespaces that they come from.
 
-A tenant can make any number of requests wait. If the room is full, the namespace that takes up most
-of it makes room for another one that takes up less.
+A tenant can make any number of requests wait. If the room is full, the namespace that takes most of
+it makes room for another one that takes less.
 """
 
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 _LEAST_BYTES: Final = 64 * 1024
-"""Size that each request counts at least: the server looks at small ones again and again, too."""
+"""Minimum size that each request counts: the server retries small requests, too."""
 
 _WaiterT = TypeVar("_WaiterT")
 
@@ -23,7 +23,7 @@ class QueueShare:
 
 
 class WaitingRoom(Generic[_WaiterT]):
-    """Keeps count of the requests that wait, the longest-waiting of each share first."""
+    """Tracks the requests that wait, the longest-waiting of each share first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -39,7 +39,7 @@ class WaitingRoom(Generic[_WaiterT]):
         return waiter in self._share_of
 
     def enter(self, waiter: _WaiterT, share: QueueShare, size_bytes: int) -> list[_WaiterT] | None:
-        """Let a request in; return those that leave for it, or None if there is no room."""
+        """Admit a request; return those that leave for it, or None if there is no room."""
         cost = max(size_bytes, _LEAST_BYTES)
         leaving = self._choose_leaving(share, cost)
         if leaving is None:
@@ -53,7 +53,7 @@ class WaitingRoom(Generic[_WaiterT]):
         return leaving
 
     def leave(self, waiter: _WaiterT) -> None:
-        """Forget a request, if it is there."""
+        """Remove a request, if it is there."""
         share = self._share_of.pop(waiter, None)
         if share is None:
             return
@@ -73,7 +73,7 @@ class WaitingRoom(Generic[_WaiterT]):
         queues = {each: iter(waiters.items()) for each, waiters in self._shares.items()}
         while excess > 0:
             largest = max(taken, key=taken.__getitem__, default=share)
-            # Of equal shares none gives way, or requests would displace each other in turns.
+            # Equal shares do not yield, or requests would displace each other in turns.
             if largest == share or taken[largest] <= own:
                 return None
             waiter, size = next(queues[largest])

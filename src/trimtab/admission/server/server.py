@@ -1,12 +1,13 @@
-"""The webhook server: connections, a bounded queue before the answers, and an end without loss.
+"""The webhook server: connections, a bounded queue before the answers, and a drain without loss.
 
-Requests wait in the order in which they came, and are answered a few per turn of the event loop.
-Large requests wait apart, and one of them is answered per turn: they cost most, and must not hold
-up the others. A request whose client has left is dropped. Where a queue is full a request is
-answered at once without being looked at: an answer that comes too late is worth less than none.
-A request about whose object more may be known in a moment is put off a few times, until patience
-ends; namespaces share the room for such requests. Slow and silent connections, and too many of
-them, are bounded, too, and make room for new ones.
+Requests wait in the order in which they came, and a few are answered per turn of the event loop.
+Large requests wait in a queue of their own: they cost most, and must not delay the others. One of
+them is answered per turn. A request whose client has left is dropped. Where a queue is full, a
+request is allowed at once without a review: an answer that is too late is worth less than none.
+
+A request about whose object more may be known soon is deferred a few times, until patience ends.
+Namespaces share the room for such requests. The number of slow and silent connections, and of all
+connections, is bounded. Beyond the bounds, old connections are ended to make room for new ones.
 """
 
 import asyncio
@@ -33,58 +34,61 @@ from trimtab.admission.server.request_queue import QueueShare, WaitingRoom
 from trimtab.core.webhook import load_shedding
 
 _ANSWERED_PER_TURN: Final = 16
-"""Between so many answers the event loop reads what has come meanwhile."""
+"""Number of answers after which the event loop reads what has come meanwhile."""
 _TURN_SECONDS: Final = 0.01
-"""After so much time a turn ends early."""
+"""Time after which a turn ends early."""
 _LAST_WORDS: Final = timedelta(seconds=1)
-"""How long somebody who was refused may take to read why."""
+"""Time for a refused client to read the reason."""
 _RETRIES_SECONDS: Final = (0.025, 0.05, 0.1, 0.2)
-"""Delays before each retry of a request that is put off; the last one repeats."""
+"""Delays before each retry of a deferred request; the last one repeats."""
 _RETRIES_SHARE: Final = 0.25
-"""Part of the time, at most, that goes into retries of requests that are put off."""
+"""Maximum share of the time that goes into retries of deferred requests."""
 _LARGE_BYTES: Final = 64 * 1024
-"""A larger request waits apart."""
+"""A larger request waits in the queue of large requests."""
 _HEAVY_BYTES: Final = 32 * 1024
-"""A connection that has sent so much at once is heavy: TLS keeps buffers of that size for it."""
+"""A connection that sends more at once is heavy: TLS keeps buffers of that size for it."""
 _UNREAD_BYTES: Final = 16 * 1024
-"""Who leaves so much of its answers unread gets no more; TLS would keep half a megabyte of each."""
+"""A client that leaves more of its answers unread gets no further ones.
+
+TLS would otherwise keep half a megabyte for each such client.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one server bears."""
+    """Limits of one server."""
 
     queue: int = 512
-    """So many requests wait at most; who comes then is let through unseen."""
+    """Maximum number of waiting requests; further ones are allowed without a review."""
     large_queue: int = 32
-    """Number of large requests that wait at most."""
+    """Maximum number of waiting large requests."""
     queued_bytes: int = 32 * 1024 * 1024
-    """Size of all requests that wait at most; who comes then is let through unseen."""
+    """Maximum size of all waiting requests; further ones are allowed without a review."""
     connections: int = 512
-    """Of more, the one that was silent or slow for longest is ended."""
+    """Maximum number of connections; beyond it, the one silent or slow for longest is ended."""
     heavy_connections: int = 128
     """Maximum number of connections with large TLS buffers; the one awaited longest goes."""
     handshakes: int = 128
-    """So many connections are made at a time; of more the oldest is ended."""
+    """Maximum number of concurrent handshakes; beyond it, the oldest is ended."""
     buffered_bytes: int = 32 * 1024 * 1024
-    """So much of unfinished requests is kept, of all together; of more the oldest is refused."""
+    """Maximum size of all unfinished requests; beyond it, the oldest is refused."""
     put_off_bytes: int = 8 * 1024 * 1024
-    """Size of the requests that are put off, 64 KiB each at least; namespaces share it."""
+    """Size of the deferred requests, 64 KiB each at least; namespaces share it."""
     patience: timedelta = timedelta(seconds=1)
-    """Maximum time for which a request is put off."""
+    """Maximum time for which a request is deferred."""
     request_time: timedelta = timedelta(seconds=10)
-    """How long a request may take to come, and a handshake to be done."""
+    """Maximum time for a request to arrive, and for a handshake."""
     idle_time: timedelta = timedelta(minutes=2)
-    """How long a connection may be silent; an API server ends it after 90 s."""
+    """Maximum silence of a connection; an API server ends it after 90 s."""
     sweep_interval: timedelta = timedelta(seconds=1)
-    """How often connections are looked at for that."""
+    """Time between two checks of these times."""
 
 
 USUAL_LIMITS: Final = ServerLimits()
 
 
 class Responder(Protocol):
-    """What the server asks for answers, and tells of what it did by itself."""
+    """Supplies the answers to requests, and counts the events of the server."""
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
@@ -95,16 +99,16 @@ class Responder(Protocol):
         """
 
     def let_through(self, request: HttpRequest) -> bytes:
-        """The body of an answer that changes nothing, found as quickly as can be."""
+        """Return the body of an answer that changes nothing, as fast as possible."""
 
     def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
         """Return an answer that changes nothing, after `answer` has raised an error."""
 
     def note_written(self, seconds: float) -> None:
-        """An answer was written within that time."""
+        """Count an answer that was written within that time."""
 
     def note_refused(self, status: HTTPStatus) -> None:
-        """A connection was ended because of what came, or of how much."""
+        """Count a connection that was ended because of its content, or because of a limit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +124,7 @@ class _Turn:
 
 
 def keep_memory() -> None:
-    """Give nothing back."""
+    """Return no memory to the system."""
 
 
 class WebhookServer:
@@ -133,7 +137,7 @@ class WebhookServer:
         limits: ServerLimits = USUAL_LIMITS,
         give_back: Callable[[], None] = keep_memory,
     ) -> None:
-        """Take who answers, and what returns free memory to the system."""
+        """Take the responder, and a callback that returns free memory to the system."""
         self.responder = responder
         self.timer = timer
         self.limits = limits
@@ -142,34 +146,34 @@ class WebhookServer:
         self.buffered_bytes = 0
         self._give_back = give_back
         self._freed_bytes = 0
-        """Size of all that was kept for a while, and dropped since memory was last given back."""
+        """Size of all memory freed since `give_back` was last called."""
         self._queue: deque[_Turn] = deque()
         self._large: deque[_Turn] = deque()
         self._queued_bytes = 0
         self._is_answering = False
         self._put_off: WaitingRoom[_Turn] = WaitingRoom(limits.put_off_bytes)
         self._timers: dict[_Turn, asyncio.TimerHandle] = {}
-        """Timers of the requests that are put off, and are not in a queue again."""
+        """Timers of deferred requests that are not in a queue again."""
         self._connections: dict[_Connection, None] = {}
         self._heavy: dict[_Connection, None] = {}
         self._doors: set[ConnectionAcceptor] = set()
         self._closing = asyncio.Event()
         self.loop = asyncio.get_running_loop()
         self._left = asyncio.Event()
-        """Set whenever a connection is gone, or a door closed."""
+        """Set whenever a connection or a listener has closed."""
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """Number of open connections."""
         return len(self._connections)
 
     @property
     def is_open(self) -> bool:
-        """Whether whoever connects is answered."""
+        """True if new connections are accepted."""
         return bool(self._doors) and not self.is_draining
 
     async def listen(self, listener: socket, context: ssl.SSLContext | None) -> None:
-        """Answer whoever connects to the socket, which is bound already, until the end."""
+        """Answer the clients of a socket, which is bound already, until the server drains."""
         handshakes = Handshakes(
             self.limits.handshakes,
             self.limits.request_time.total_seconds(),
@@ -190,13 +194,13 @@ class WebhookServer:
             now = self.timer()
             for connection in list(self._connections):
                 connection.end_if_late(now)
-            # Not while requests wait: it takes some milliseconds.
+            # Not while requests wait: the call takes some milliseconds.
             if self._freed_bytes > self.limits.buffered_bytes and not self._has_waiting:
                 self._freed_bytes = 0
                 self._give_back()
 
     async def drain(self, patience: timedelta) -> bool:
-        """Listen no more, answer what has begun to come; whether that was possible in time."""
+        """Stop listening and answer pending requests; return True if all ended in time."""
         self.is_draining = True
         self._closing.set()
         await self._wait_until(lambda: not self._doors)
@@ -211,7 +215,7 @@ class WebhookServer:
         return is_done
 
     def join(self, connection: "_Connection") -> bool:
-        """Take on a connection, unless there are too many, and all of them wait for answers."""
+        """Take on a connection; return False while draining, or if all others wait for answers."""
         if len(self._connections) >= self.limits.connections or self.is_draining:
             self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE)
             if self.is_draining or not self._make_room():
@@ -220,7 +224,7 @@ class WebhookServer:
         return True
 
     def leave(self, connection: "_Connection") -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self._connections.pop(connection, None)
         self._heavy.pop(connection, None)
         self._freed_bytes += connection.received_bytes
@@ -238,14 +242,14 @@ class WebhookServer:
                 self.leave(leaving)
 
     def limit_buffered(self, newest: "_Connection") -> None:
-        """Refuse the oldest unfinished requests until the rest is little enough."""
+        """Refuse the oldest unfinished requests until the rest is within the limit."""
         while self.buffered_bytes > self.limits.buffered_bytes and newest.buffered_bytes:
             holding = (each for each in self._connections if each.buffered_bytes)
             oldest = load_shedding.find_longest_awaited(holding) or newest
             oldest.refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
-        """Let the request be answered in its turn, or unseen if too many wait."""
+        """Queue the request, or allow it without a review if too many wait."""
         size, limits = len(request.body), self.limits
         self._freed_bytes += size
         is_large = size > _LARGE_BYTES
@@ -256,7 +260,7 @@ class WebhookServer:
         self._append(_Turn(connection, request, self.timer()), queue)
 
     def _make_room(self) -> bool:
-        """End the connection that was awaited longest; whether there was one."""
+        """End the connection that was awaited longest; return True if there was one."""
         leaving = load_shedding.find_longest_awaited(self._connections)
         if leaving is not None:
             leaving.abort()
@@ -282,7 +286,7 @@ class WebhookServer:
             if self._large:
                 self._answer_next(self._large)
         finally:
-            # Whatever went wrong, the others are still to be answered.
+            # After any error, the other requests still need their answers.
             self._is_answering = False
             self._go_on_answering()
 
@@ -341,7 +345,7 @@ class WebhookServer:
         return not turn.is_last and waited < self._patience_seconds and not self.is_draining
 
     def _has_room(self, turn: _Turn, share: QueueShare) -> bool:
-        """Return True if the request may be put off; others are answered now to make room."""
+        """Return True if the request may be deferred; others are answered now to make room."""
         if turn in self._put_off:
             return True
         leaving = self._put_off.enter(turn, share, len(turn.request.body))
@@ -354,9 +358,9 @@ class WebhookServer:
         return leaving is not None
 
     def _delay(self, turn: _Turn, waited: float, took: float) -> None:
-        """Ask for the answer again a little later, and for the last time when patience ends."""
+        """Retry the request a little later, and for the last time when patience ends."""
         step = _RETRIES_SECONDS[min(turn.retries, len(_RETRIES_SECONDS) - 1)]
-        # All that waits is asked for again and again, and must leave time for what comes.
+        # Retries of all deferred requests must leave time for new ones.
         delay = max(step, took * len(self._put_off) / _RETRIES_SHARE)
         left = self._patience_seconds - waited
         turn.retries += 1
@@ -369,7 +373,7 @@ class WebhookServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: at most one of its requests is under way."""
+    """One connection: at most one of its requests is in progress."""
 
     def __init__(self, server: WebhookServer) -> None:
         self._server = server
@@ -382,25 +386,25 @@ class _Connection(asyncio.Protocol):
         self._is_heavy = False
         self._since = server.timer()
         self.received_bytes = 0
-        """Size of all that has come, for which TLS keeps buffers until the end."""
+        """Size of all received data, for which TLS keeps buffers until the end."""
 
     @property
     def awaited_since(self) -> float | None:
-        """Since when it has been silent, or its request under way; None while it is answered."""
+        """Start of its silence, or of its unfinished request; None while an answer is due."""
         return None if self._is_busy else self._since
 
     @property
     def is_gone(self) -> bool:
-        """True if the other side has left, or was ended, so that no answer would be read."""
+        """True if the client has left, or was ended, so that no answer would be read."""
         return self._transport is None or self._transport.is_closing()
 
     @property
     def buffered_bytes(self) -> int:
-        """How much it has sent that belongs to no whole request yet."""
+        """Number of received bytes that belong to no complete request yet."""
         return self._reader.buffered_bytes
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # That of uvloop is one only in what it does.
+        # The transport of uvloop is no subclass of asyncio.Transport.
         joined = cast("asyncio.Transport", transport)
         if self._server.join(self):
             self._transport = joined
@@ -433,7 +437,7 @@ class _Connection(asyncio.Protocol):
             self._server.limit_buffered(self)
         self._go_on()
         if (self._is_busy or self._is_clogged) and self._reader.buffered_bytes:
-            # Nobody who speaks in turn gets here; what else comes stays where it is meanwhile.
+            # Only for pipelined requests: further data stays in the kernel until the answer.
             self._transport.pause_reading()
             self._is_paused = True
 
@@ -445,7 +449,7 @@ class _Connection(asyncio.Protocol):
         self._go_on()
 
     def respond(self, request: HttpRequest, body: bytes) -> None:
-        """Write the answer, and look whether more has come."""
+        """Write the answer, and continue with the next request."""
         self._is_busy = False
         self._since = self._server.timer()
         if self._transport is None:
@@ -455,13 +459,13 @@ class _Connection(asyncio.Protocol):
         if not keeps_alive:
             self._transport.close()
         elif self._reader.is_amid_request:
-            # Not at once: who sends thousands of requests in a row would pile up as many calls.
+            # Not a direct call: thousands of pipelined requests would nest as many calls.
             self._server.loop.call_soon(self._go_on)
         else:
             self._resume_reading()
 
     def end_if_late(self, now: float) -> None:
-        """End the connection if it has taken too long for what it is at."""
+        """End the connection if its current state has lasted too long."""
         limits = self._server.limits
         if self._is_over:
             span = _LAST_WORDS
@@ -473,20 +477,20 @@ class _Connection(asyncio.Protocol):
             self.abort()
 
     def end_if_idle(self) -> None:
-        """End the connection if nothing of a request has come."""
+        """End the connection if no part of a request has come."""
         is_idle = self._is_over or not (self._is_busy or self._reader.is_amid_request)
         if self._transport is not None and is_idle:
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection there and then."""
+        """End the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 
     def refuse(self, status: HTTPStatus) -> None:
-        """Say why this is the end; what still comes is thrown away until that was read.
+        """Send the reason and discard further data until the client has read it.
 
-        Ending the connection at once would reset it, and the other side might never see why.
+        Ending the connection at once would reset it, and the client might never see the reason.
         """
         self._server.responder.note_refused(status)
         self._is_over = True

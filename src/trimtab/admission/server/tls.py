@@ -1,8 +1,8 @@
-"""TLS of the webhook server: how strict it is, and where its certificates come from.
+"""TLS of the webhook server: its versions and ciphers, and how certificates get loaded.
 
-There is one `SSLContext` for as long as the server runs. Whoever owns certificates loads newer
-ones into it: the next handshake shows the new one, and open connections live on. Making, keeping
-and rotating certificates is left to others; here is only what they agree on with the server.
+One `SSLContext` lasts as long as the server. The owner of the certificates loads newer ones into
+it: the next handshake presents the new one, and open connections continue. Other modules make, keep
+and rotate certificates; this one holds what they share with the server.
 """
 
 import ssl
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class TlsVersion(StrEnum):
-    """The oldest version of TLS that is spoken, by the original's names."""
+    """Minimum TLS version, by the original's names."""
 
     V1_2 = "tls1_2"
     V1_3 = "tls1_3"
@@ -47,29 +47,29 @@ _CIPHERS: Final = {
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
 }
-"""What Go's names of ciphers for TLS 1.2 are here."""
+"""OpenSSL's names of ciphers for TLS 1.2, by Go's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """A certificate (with what it needs to be believed) and its key, as PEM files."""
+    """A certificate with its chain, and its key, as PEM files."""
 
     certificate: Path
     key: Path
 
 
 def parse_version(text: str) -> TlsVersion:
-    """The version that `--min-tls-version` names; a ValueError if there is no such."""
+    """Return the version that `--min-tls-version` names; raises ValueError for others."""
     return TlsVersion(text or TlsVersion.V1_2)
 
 
 def parse_ciphers(text: str) -> tuple[str, ...]:
-    """The ciphers that `--tls-ciphers` names; those that nobody knows are left out."""
+    """Return the ciphers that `--tls-ciphers` names; unknown names are skipped."""
     return tuple(_CIPHERS[name] for name in _split_names(text) if name in _CIPHERS)
 
 
 def list_unknown_ciphers(text: str) -> list[str]:
-    """The names in `--tls-ciphers` that are those of no cipher for TLS 1.2."""
+    """Return the names in `--tls-ciphers` that are no ciphers for TLS 1.2."""
     return [name for name in _split_names(text) if name not in _CIPHERS]
 
 
@@ -78,13 +78,13 @@ def _split_names(text: str) -> list[str]:
 
 
 def make_context(oldest: TlsVersion, ciphers: Sequence[str] = ()) -> ssl.SSLContext:
-    """A server's context that has no certificate yet; without `ciphers` the usual ones are used.
+    """Return a server context without a certificate; without `ciphers`, the usual ones apply.
 
-    Ciphers are for TLS 1.2: that of later versions are not for anybody to choose.
+    The ciphers are for TLS 1.2: those of later versions are not configurable.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[oldest]
-    # The API server speaks HTTP/1.1 to webhooks; it is told so before it can ask for more.
+    # Offer HTTP/1.1 only: the server does not speak HTTP/2.
     context.set_alpn_protocols(["http/1.1"])
     if ciphers:
         context.set_ciphers(":".join(ciphers))
@@ -92,16 +92,16 @@ def make_context(oldest: TlsVersion, ciphers: Sequence[str] = ()) -> ssl.SSLCont
 
 
 def require_clients(context: ssl.SSLContext, authority: Path) -> None:
-    """Accept only clients with a certificate of the authority; an OSError if the file is bad."""
+    """Accept only clients with a certificate of the authority; raises OSError for a bad file."""
     context.load_verify_locations(authority)
     context.verify_mode = ssl.CERT_REQUIRED
 
 
 def load_pair(context: ssl.SSLContext, files: CertificateFiles) -> None:
-    """Let the next handshakes show this pair; an OSError or SSLError, and no change, if it is bad.
+    """Present this pair from the next handshake on.
 
-    It is tried in a context of its own first, for a pair that does not fit would leave the live
-    one without any.
+    Raises OSError or SSLError for a bad pair, and changes nothing. The pair is tried in a separate
+    context first: a mismatched pair would leave the live context without any certificate.
     """
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.certificate, files.key)
     context.load_cert_chain(files.certificate, files.key)

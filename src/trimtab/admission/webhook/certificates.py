@@ -1,6 +1,6 @@
-"""Making keys and certificates, with ECDSA P-256 and what strict clients ask for.
+"""Making keys and certificates, with ECDSA P-256 and the extensions that strict clients require.
 
-Only whoever makes them imports this: the library below is large.
+Only processes that make certificates import this module: the library below is large.
 """
 
 import ipaddress
@@ -16,13 +16,13 @@ from trimtab.api.kinds import secrets
 from trimtab.core.webhook.keyring import Authority, ShownCertificate
 
 _EARLIER: Final = timedelta(hours=24)
-"""Certificates are valid from before they are made, for clocks differ."""
+"""Time by which certificates are valid before their creation, since clocks differ."""
 _LONGEST_NAME: Final = 64
-"""A common name holds no more characters."""
+"""Maximum length of a common name."""
 
 
 def make_authority(now: datetime, life: timedelta) -> tuple[Authority, str]:
-    """A new authority, and its key."""
+    """Return a new authority and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"trimtab-webhook-{now:%Y%m%d%H%M%S}")
     usage = _usage(key_cert_sign=True)
@@ -43,7 +43,7 @@ def make_certificate(
     now: datetime,
     life: timedelta,
 ) -> ShownCertificate:
-    """A certificate to show, by these names, signed by the authority."""
+    """Return a server certificate for these hosts, signed by the authority."""
     signer = serialization.load_pem_private_key(signing_key.encode(), password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())

@@ -1,4 +1,4 @@
-"""Where the webhook's keys are: in a Secret that all copies share, or in files of somebody else."""
+"""Storage of the webhook's keys: a Secret that all copies share, or files with another owner."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,21 +14,21 @@ from trimtab.core.webhook.keyring import Authority, Keyring
 
 _SOME_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
-"""Whoever writes files knows how old they are, and replaces them."""
+"""End of certificates in files: their owner knows their age, and replaces them."""
 
 
 class KeysError(Exception):
-    """Keys that cannot be used; says where they are and what is wrong."""
+    """Raised for unusable keys; the text names their place and the flaw."""
 
 
 class Keys(Protocol):
-    """Holds a keyring."""
+    """Storage of a keyring."""
 
     async def read(self) -> Keyring | None:
-        """The keyring as it is now; None if there is none yet."""
+        """Return the current keyring; None if there is none yet."""
 
     async def write(self, keyring: Keyring) -> None:
-        """Put a keyring in the place of what was last read; ConflictError if it has changed."""
+        """Replace the keyring that was last read; raises ConflictError if it has changed since."""
 
 
 class SecretKeys:
@@ -40,7 +40,7 @@ class SecretKeys:
         self._seen = self._place
 
     async def read(self) -> Keyring | None:
-        """The keyring in the Secret; None if there is no Secret, or one that nobody can read."""
+        """Return the keyring in the Secret; None without a Secret, or if it cannot be decoded."""
         found = await self._host.fetch_secret(self._place.namespace, self._place.name)
         self._seen = found or self._place
         if found is None:
@@ -53,18 +53,18 @@ class SecretKeys:
         try:
             return secrets.decode_keyring(found.data)
         except DecodeError:
-            # What is in the bundle stays believed, so a new keyring disturbs nobody.
+            # A new keyring is safe: the authorities in the bundle stay trusted.
             return None
 
     async def write(self, keyring: Keyring) -> None:
-        """Create the Secret, or change the version that was read."""
+        """Create the Secret, or replace the version that was read."""
         place, version = self._place, self._seen.resource_version
         data = secrets.encode_keyring(keyring)
         await self._host.write_secret(Secret(place.namespace, place.name, data, version))
 
 
 class FileKeys:
-    """Keys in files, which may be swapped at any time, one by one or through a link."""
+    """Keys in files that may change at any time, one by one or through a link."""
 
     def __init__(self, files: CertificateFiles, authority: Path, *, reloads: bool = True) -> None:
         self._files = files
@@ -73,13 +73,13 @@ class FileKeys:
         self._first: Keyring | None = None
 
     async def read(self) -> Keyring | None:
-        """What the files hold now, or what they held at first if they are not to be reloaded."""
+        """Return the keyring in the files; without reloading, the one from the first read."""
         if self._first is None or self._reloads:
             self._first = self._read_all()
         return self._first
 
     async def write(self, keyring: Keyring) -> None:
-        """Nobody but their owner writes these files."""
+        """Raise NotImplementedError: only their owner writes these files."""
         raise NotImplementedError
 
     def _read_all(self) -> Keyring:
@@ -97,7 +97,7 @@ class FileKeys:
         return Keyring(authorities, shown)
 
     def _read_authorities(self) -> tuple[Authority, ...]:
-        """The authorities in their file; none if there is no such file."""
+        """Return the authorities in their file; none if the file does not exist."""
         text = _read_text(self._authority) if self._authority.exists() else ""
         return tuple(
             Authority(name, pem, _SOME_TIME) for name, pem in secrets.split_bundle(text).items()

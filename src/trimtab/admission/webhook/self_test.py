@@ -1,11 +1,11 @@
-"""The self-test: whether a pod that is created now would come to us, and our patch to it.
+"""The self-test: checks that a pod created now would reach the webhook and get its patch.
 
-A pod that is only tried (a dry run) bears a label with a word that nobody else knows. Whoever
-of us is asked about it writes that word into an annotation; if it comes back, the whole path works:
-registration, address, certificate, server, patch. No pod is made, and no other pod is treated so.
+A dry-run pod carries a label with a secret word. The copy of the webhook that reviews the pod
+writes that word into an annotation. If it comes back, the whole path works: registration, address,
+certificate, server, patch. No pod is created, and no other pod is treated so.
 
-Where a quota or a policy does not let the trial pod in, the same is found out in another way: our
-patch breaks the pod, which the API server tells before it asks anybody else.
+A quota or a policy may refuse the trial pod. Then a second trial asks for a patch that breaks the
+pod: the API server reports the broken label before it asks quotas and policies.
 """
 
 from collections.abc import Callable
@@ -31,42 +31,42 @@ from trimtab.core.model.pods import Pod
 from trimtab.core.webhook.registration import SELF_TEST_LABEL
 
 ANSWER: Final = "trimtab.dev/self-tested"
-"""The annotation, or the broken label, by which we answer."""
+"""The annotation, or the broken label, that carries the answer."""
 BREAK_LABEL: Final = "trimtab.dev/self-test-breaks"
 """Asks for an answer that breaks the pod."""
 _BREAKS: Final = "!"
-"""No label may begin so."""
+"""Prefix that no label value may have."""
 
 
 class SelfTestOutcome(StrEnum):
-    """What came of a self-test; the value names it to users."""
+    """Outcome of a self-test; the value is its name in metrics."""
 
     PASSED = "Passed"
     UNCHANGED = "Unchanged"
-    """The pod came back as it was: we are not registered, not reached or not believed."""
+    """The pod came back as it was: we are not registered, not reachable or not trusted."""
     RIGHT_MISSING = "RightMissing"
-    """We may not try pods in our own namespace."""
+    """We have no permission to try pods in our own namespace."""
     REFUSED = "Refused"
-    """The API server does not let the pod in; if our failure policy is Fail, that may be us."""
+    """The API server refuses the pod; with failure policy Fail, the webhook itself may be why."""
     UNREACHABLE = "Unreachable"
     """The API server does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a self-test, and what the API server said."""
+    """The outcome of a self-test, and the message of the API server."""
 
     outcome: SelfTestOutcome
     detail: str = ""
 
     @property
     def has_passed(self) -> bool:
-        """Whether new pods get their size."""
+        """True if new pods get their size."""
         return self.outcome is SelfTestOutcome.PASSED
 
 
 class SelfTest:
-    """Tries the path of a new pod; an instance is what a status lease asks before each renewal."""
+    """Tries the path of a new pod; a status lease calls it before each renewal."""
 
     def __init__(
         self,
@@ -82,13 +82,13 @@ class SelfTest:
         self._tell = tell
 
     async def __call__(self) -> bool:
-        """Whether a pod that is created now would get our patch."""
+        """Run one test and report it; return True if a pod created now would get its patch."""
         result = await self.run()
         self._tell(result)
         return result.has_passed
 
     async def run(self) -> Result:
-        """What came of one test."""
+        """Run one test and return its result."""
         try:
             return await self._try_whole()
         except UnreachableError as error:
@@ -115,7 +115,7 @@ class SelfTest:
         return Result(SelfTestOutcome.UNCHANGED, "the trial pod came back without our patch")
 
     async def _try_broken(self, word: str) -> Result:
-        """The same without the pod being let in."""
+        """Repeat the test with a pod that the patch breaks."""
         labels = {SELF_TEST_LABEL: word, BREAK_LABEL: "true"}
         try:
             await self._host.try_pod(self._namespace, labels)
@@ -127,15 +127,15 @@ class SelfTest:
 
 
 def make_probe(namespace: str) -> Callable[[AdmissionRequest], Patch | None]:
-    """What answers the trial pods of all copies that run in the namespace."""
+    """Return a function that answers the trial pods of all copies in the namespace."""
     mark = SELF_TEST_LABEL.encode()
 
     def answer(request: AdmissionRequest) -> Patch | None:
-        """The patch for a trial pod; None for any other request."""
+        """Return the patch for a trial pod; None for any other request."""
         data = request.object
         if not request.is_dry_run or request.namespace != namespace or data is None:
             return None
-        # Until it is decoded, the object is a view of the review.
+        # The undecoded object is a view into the body of the review.
         if mark not in bytes(data):
             return None
         try:
@@ -147,7 +147,7 @@ def make_probe(namespace: str) -> Callable[[AdmissionRequest], Patch | None]:
 
 
 def answer_trial(pod: Pod) -> Patch | None:
-    """The patch by which we answer a trial pod; None for a pod that is none."""
+    """Return the patch that answers a trial pod; None for any other pod."""
     word = pod.labels.get(SELF_TEST_LABEL, "")
     if not word:
         return None
@@ -160,7 +160,7 @@ def answer_trial(pod: Pod) -> Patch | None:
 
 
 def _may_be_policy(error: ApiError) -> bool:
-    """Whether the pod, rather than we or the server, may be what is wrong."""
+    """True if a policy may have refused the pod; False if we or the server are at fault."""
     if isinstance(error, ForbiddenError):
         return error.right is None
     return not isinstance(error, TooManyRequestsError | UnauthorizedError | UnreachableError)

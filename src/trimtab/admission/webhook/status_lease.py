@@ -1,7 +1,7 @@
-"""The lease that says: new pods get their size.
+"""The lease that announces that new pods get their size.
 
-It is renewed only while the admission controller's own test passes; updaters that see it grow old
-stop evicting. Several replicas renew the same lease, so that another was faster is no failure.
+It is renewed only while the admission controller's self-test passes; updaters stop evicting once
+it is stale. Several replicas renew the same lease, so a conflict is no failure.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,13 +15,13 @@ from trimtab.cluster.ports import Clock
 
 
 class StatusLeases(Protocol):
-    """The acts that are needed here."""
+    """The API calls that the lease needs."""
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Return the lease as it is on the server; None if there is none."""
 
     async def write_lease(self, lease: Lease) -> Lease:
-        """Create the lease or replace the version that it names; ConflictError if another did."""
+        """Create the lease, or replace the version that it names; raises ConflictError."""
 
 
 class StatusLease:
@@ -42,24 +42,24 @@ class StatusLease:
         self._clock = clock
         self._passes_test = passes_test
         self.problem: Exception | None = None
-        """Why it could not be written last time; None if it could, or should not be."""
+        """Error of the last write; None if it succeeded."""
         self.failed_tests = 0
 
     async def run(self) -> None:
-        """Renew the lease at every interval, for ever; the first time after one of them."""
+        """Renew the lease at every interval until cancelled; the first time after one interval."""
         while True:
             await self._clock.sleep(self._settings.status_lease_interval)
             await self.renew()
 
     async def renew(self) -> bool:
-        """Write the lease if the test passes; whether somebody has just written it."""
+        """Write the lease if the test passes; return True if any replica has just written it."""
         if not await self._passes_test():
             self.failed_tests += 1
             return False
         try:
             await self._write()
         except ConflictError:
-            # Another replica did what we wanted to do.
+            # Another replica has just renewed the lease.
             pass
         except ClusterError as error:
             self.problem = error

@@ -1,9 +1,9 @@
-"""Upkeep of the webhook: it is registered as it should be, and shows what is believed.
+"""Upkeep of the webhook: keeps it registered, with a certificate that the API server trusts.
 
-At every turn the facts are looked at anew (the keys, the registration, what we show), and the next
-step follows from them: `core/webhook/registration` says how we are asked, `core/webhook/keyring`
-whom the API server believes. Any number of copies may do this at the same time, and stop at any
-point.
+Every turn reads the facts again (the keys, the registration, our certificate), and the next step
+follows from them. `core/webhook/registration` decides how the webhook is registered, and
+`core/webhook/keyring` which authorities the API server trusts. Any number of copies may do this at
+the same time, and stop at any point.
 """
 
 import os
@@ -48,18 +48,18 @@ from trimtab.core.webhook.registration import (
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 _MAX_STEPS: Final = 16
-"""So many steps are taken in a row; whatever wants more is the same step again and again."""
+"""Maximum number of steps in a row; more would repeat the same step again and again."""
 _MEMORY: Final = Path("/dev") / "shm"
-"""Where files never reach a disk, and can be written although the image is read-only."""
+"""Directory whose files never reach a disk; it is writable even if the image is read-only."""
 _FIRST_DELAY: Final = timedelta(seconds=1)
-"""Between two attempts to have a certificate at all."""
+"""Delay between two attempts to get the first certificate."""
 
 
 class Issuer(Protocol):
-    """Makes keys: the module `issuing`."""
+    """Makes keys and certificates: the module `certificates`."""
 
     def make_authority(self, now: datetime, life: timedelta) -> tuple[Authority, str]:
-        """A new authority, and its key."""
+        """Return a new authority and its key."""
 
     def make_certificate(
         self,
@@ -69,18 +69,18 @@ class Issuer(Protocol):
         now: datetime,
         life: timedelta,
     ) -> ShownCertificate:
-        """A certificate to show, by these names, signed by the authority."""
+        """Return a server certificate for these hosts, signed by the authority."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpkeepSettings:
-    """What is kept up, and how often it is looked at."""
+    """Settings of the upkeep: its registration, its certificates and its interval."""
 
     registration: RegistrationSettings
     registers: bool = True
-    """`--register-webhook`: whether the registration is ours to make and to change."""
+    """`--register-webhook`: True to create and change the registration."""
     keeps_bundle: bool = True
-    """Whether the bundle in a registration is ours to change, whoever made it."""
+    """True to change the bundle in a registration, whatever its owner."""
     lives: Lives = field(default_factory=Lives)
     interval: timedelta = timedelta(seconds=10)
 
@@ -93,7 +93,7 @@ class _Facts:
 
 
 class WebhookUpkeep:
-    """Keeps one copy of the webhook asked and believed; a source of certificates for its server."""
+    """Keeps one copy of the webhook registered and trusted; loads certificates into its server."""
 
     def __init__(
         self, host: WebhookHost, keys: Keys, settings: UpkeepSettings, *, clock: Clock
@@ -111,18 +111,18 @@ class WebhookUpkeep:
         """Names of the authorities that the bundle lacked at the last write."""
         self._is_listening = False
         self.problem: Exception | None = None
-        """What went wrong last; None once all is well."""
+        """Latest error; None once a turn succeeds."""
 
     async def load_first(self, context: ssl.SSLContext) -> None:
-        """Return once the context has a certificate; the server listens only then."""
+        """Wait until the context has a certificate; the server listens only then."""
         while self._shown is None:
             await self.settle(context)
             if self._shown is None:
                 await self._clock.sleep(_FIRST_DELAY)
 
     async def keep_fresh(self, context: ssl.SSLContext) -> NoReturn:
-        """Keep registration and certificates as they should be, for as long as the server runs."""
-        # Whoever is registered before there is a server lets pods wait for nothing.
+        """Keep registration and certificates up to date, for as long as the server runs."""
+        # Register only now: without a server, pods would wait for the webhook in vain.
         self._is_listening = True
         while True:
             await self.settle(context)
@@ -136,20 +136,20 @@ class WebhookUpkeep:
                     self.problem = None
                     return
         except ConflictError:
-            # Another copy was faster; the next look shows what is left to do.
+            # Another copy was faster; the next turn shows what is left to do.
             return
         except (ClusterError, DecodeError, KeysError, OSError) as error:
             self._fail(error)
 
     async def _take_step(self, context: ssl.SSLContext) -> bool:
-        """Whether there was nothing to do."""
+        """Take the next step; return True if there was nothing to do."""
         begun_at = self._clock.now()
         facts = await self._look()
         self._log_found(facts.keyring)
         if await self._register(facts):
             return False
         if self._clock.now() - begun_at >= self._settings.lives.trust_delay:
-            # Other copies may have shown something since that these facts do not know.
+            # Other copies may have presented another certificate since these facts were read.
             return False
         step = steps.next_step(self._view(facts), self._settings.lives)
         match step:
@@ -169,7 +169,7 @@ class WebhookUpkeep:
         return False
 
     async def _look(self) -> _Facts:
-        # The time is that before the answer: nothing that is seen is newer than it says.
+        # Taken before the requests: the facts are never older than this time.
         now = self._clock.now()
         keyring = await self._keys.read()
         settings = self._settings
@@ -189,7 +189,7 @@ class WebhookUpkeep:
         self._found = found
 
     async def _register(self, facts: _Facts) -> bool:
-        """Whether the registration had to be written."""
+        """Write the registration if it is not as planned; return True if it was written."""
         settings = self._settings
         if not settings.registers or not self._is_listening or facts.keyring is None:
             return False
@@ -218,13 +218,13 @@ class WebhookUpkeep:
         )
 
     def _bundle(self, found: Registration | None) -> Mapping[str, str] | None:
-        """The bundle by which we are believed; None if it is not ours to keep, or nowhere yet."""
+        """Return the bundle by which we are trusted; None if it is not ours to keep, or missing."""
         if found is None or found.is_injected or not self._settings.keeps_bundle:
             return None
         ours = [secrets.split_bundle(each.bundle) for each in found.webhooks if each]
         if found.find(MAIN) is None:
             return None
-        # What only some of our webhooks have is not believed everywhere.
+        # An authority in only some of our webhooks is not trusted everywhere.
         return {name: text for name, text in ours[0].items() if all(name in one for one in ours)}
 
     def _make(
@@ -252,7 +252,7 @@ class WebhookUpkeep:
         new = frozenset(bundle) - frozenset(self._bundle(facts.found) or ())
         if new - self._found_authorities:
             _logger.info("New client CA found, reloading and patching webhook")
-        # A write that failed is tried again at every turn, and is news once.
+        # A failed write is retried at every turn, but logged once.
         self._found_authorities = new
         wanted = with_bundle(facts.found, secrets.join_bundle(bundle.values()))
         await self._host.write_registration(facts.found, wanted)
@@ -276,7 +276,7 @@ class WebhookUpkeep:
 
 
 def list_hosts(address: Address) -> frozenset[str]:
-    """The names by which the API server calls us."""
+    """Return the host names by which the API server calls the webhook."""
     if isinstance(address, str):
         return frozenset({urlsplit(address).hostname or "localhost"})
     name = f"{address.name}.{address.namespace}.svc"
@@ -284,7 +284,7 @@ def list_hosts(address: Address) -> frozenset[str]:
 
 
 def write_pair(directory: Path, certificate: ShownCertificate) -> CertificateFiles:
-    """The files of the certificate and its key, which only we can read."""
+    """Write the certificate and its key to files that only this user can read."""
     files = CertificateFiles(directory / "tls.crt", directory / "tls.key")
     for path, text in ((files.certificate, certificate.certificate), (files.key, certificate.key)):
         path.touch(mode=0o600)

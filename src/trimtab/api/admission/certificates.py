@@ -1,4 +1,4 @@
-"""Certificates as they are shown and believed: whose they are, and for how long."""
+"""Certificates of servers and CA bundles: their names and validity."""
 
 from collections.abc import Iterator
 from datetime import UTC
@@ -12,12 +12,12 @@ from trimtab.core.diagnosis.webhook import Certificate
 
 
 def read_bundle(bundle: str) -> tuple[Certificate, ...]:
-    """The certificates in a text of PEM blocks, as far as they can be read."""
+    """Return the readable certificates in a text of PEM blocks."""
     return tuple(_read_all(bundle))
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """The certificate that a server shows."""
+    """Return the certificate that a server presents, from its DER; raises DecodeError."""
     try:
         return _convert(x509.load_der_x509_certificate(der))
     except ValueError as error:
@@ -29,7 +29,7 @@ def _read_all(bundle: str) -> Iterator[Certificate]:
         try:
             yield _convert(x509.load_pem_x509_certificate(text.encode()))
         except ValueError:
-            # The API server does not believe it either.
+            # The API server does not trust it either.
             continue
 
 

@@ -1,4 +1,4 @@
-"""A pod that is only tried, never made: modest enough for any namespace that lets pods in."""
+"""A pod for dry runs that is never created, and that any namespace's policies should accept."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from trimtab.api.wire.codec import Wire
 from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
 
 _AMOUNTS: Final = {"cpu": "1m", "memory": "1Mi"}
-"""Quotas ask for requests and limits."""
+"""Quotas require requests and limits."""
 _CONTAINER: Final = {
     "name": "trial",
     "image": "trial",
@@ -21,7 +21,7 @@ _CONTAINER: Final = {
         "capabilities": {"drop": ["ALL"]},
     },
 }
-"""It fulfils the restricted profile of Pod Security."""
+"""Complies with the restricted profile of Pod Security."""
 _SPEC: Final = {
     "restartPolicy": "Never",
     "automountServiceAccountToken": False,
@@ -43,11 +43,11 @@ _DECODER: Final = msgspec.json.Decoder(_Pod)
 
 
 def encode_trial_pod(labels: Mapping[str, str]) -> bytes:
-    """The JSON of the pod, with these labels."""
+    """Return the JSON of the pod, with these labels."""
     metadata = {"generateName": "trimtab-trial-", "labels": labels}
     return codec.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _SPEC})
 
 
 def decode_annotations(data: bytes) -> Mapping[str, str]:
-    """The annotations in the JSON of a pod."""
+    """Return the annotations in the JSON of a pod."""
     return text_map((codec.decode(_DECODER, data).metadata or NO_METADATA).annotations)

@@ -1,11 +1,11 @@
-"""New pods as a webhook is shown them: whose they are is read at once, the rest only if needed.
+"""New pods in admission reviews: the head is decoded at once, the rest only if needed.
 
-Most new pods have no autoscaler, and most of those that have one were made from the same template
-as the last one. So there are three depths: the head, what tells one template from another, and the
-whole pod. Whatever decides about a pod's size must be part of the second, too.
+Most new pods have no autoscaler. Most of the others come from the same template as the last one. So
+there are three depths: the head, a key that distinguishes templates, and the whole pod. Every field
+that affects a pod's size must be part of the key.
 
-A new pod has no status: one that it brings along belongs to the pod that it was copied from, and no
-depth shows it.
+A new pod has no status. A status in the request belongs to the pod that it was copied from, and no
+depth includes it.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from trimtab.core.model.pods import BOOST_PREFIX, Pod, PodHead
 _MARK: Final = BOOST_PREFIX.removesuffix("/").encode()
 _NULL: Final = msgspec.Raw(b"null")
 _USUAL_BYTES: Final = 32 * 1024
-"""Of what is larger nothing is kept: anybody who may create pods could fill our memory."""
+"""Maximum size of a pod that is cached: anyone who may create pods could fill the memory."""
 
 
 class _Metadata(Wire, frozen=True, kw_only=True):
@@ -49,14 +49,14 @@ _ANNOTATIONS_DECODER: Final = msgspec.json.Decoder(dict[str, str | None] | None)
 
 
 class NewPod:
-    """A pod that is being created, read no further than anybody asks."""
+    """A pod that is being created, decoded only as far as needed."""
 
     def __init__(self, data: bytes, namespace: str) -> None:
-        """Read the head; the namespace is that of the request, whatever the pod's author wrote."""
+        """Decode the head; the namespace is that of the request, whatever the object contains."""
         source = codec.decode(_HEAD_DECODER, data)
         metadata = source.metadata or _NO_METADATA
         self.is_usual = len(data) <= _USUAL_BYTES
-        """True if the pod is small enough for what is worked out of it to be kept."""
+        """True if the pod is small enough for its size to be cached."""
         self.labels = _texts(metadata.labels)
         self.head = PodHead(namespace, find_controller(metadata.owner_references))
         self._annotations = metadata.annotations
@@ -65,13 +65,13 @@ class NewPod:
 
     @property
     def may_be_marked(self) -> bool:
-        """False if the pod has no mark of a boost for certain."""
+        """False if the pod certainly has no mark of a boost."""
         return _MARK in bytes(self._annotations)
 
     def excess(self) -> str:
-        """Return what the pod has more of than admission looks at; empty if it has not.
+        """Return the first excess over the bounds of admission; empty if there is none.
 
-        Looked at before anything is worked out of it, which takes longest.
+        Checked before the size is computed, which takes longest.
         """
         spec = self._spec
         containers = len(spec.containers or ()) + len(spec.init_containers or ())
@@ -82,7 +82,7 @@ class NewPod:
             return (
                 f"{demands} demands on nodes; at most {size_bounds.MAX_NODE_DEMANDS} are looked at"
             )
-        # Written as JSON they are no shorter than the API server counts them.
+        # Their JSON is never shorter than the size that the API server counts.
         size = len(self._annotations)
         most = (
             size_bounds.MAX_ANNOTATION_BYTES
@@ -93,8 +93,8 @@ class NewPod:
         return ""
 
     def likeness(self) -> bytes:
-        """What is the same for two pods only if the same is decided about their sizes."""
-        # Short, so that ten thousands of them can be kept.
+        """Return a key; pods with equal keys get the same size from the same autoscaler."""
+        # A hash is short, so that tens of thousands can be cached.
         return hashlib.sha256(codec.encode((self._annotations, self._spec))).digest()
 
     @property
@@ -105,7 +105,7 @@ class NewPod:
         return self._known_spec
 
     def read(self) -> Pod:
-        """All of the pod that decides about its size."""
+        """Return all of the pod that affects its size."""
         annotations = codec.decode(_ANNOTATIONS_DECODER, self._annotations)
         return pods.convert_new_pod(self.head, self.labels, annotations, self._spec)
 

@@ -1,7 +1,6 @@
-"""AdmissionReviews: what the API server asks a webhook, and what the webhook answers.
+"""AdmissionReviews: the requests of the API server to a webhook, and the webhook's answers.
 
-The objects in a request stay undecoded, so that each is decoded once, as what it is, and only if
-somebody looks at it.
+The objects in a request stay undecoded. Each is decoded once, by its own kind, and only if needed.
 """
 
 from http import HTTPStatus
@@ -71,7 +70,7 @@ class _Status(Written, frozen=True, kw_only=True):
 
 
 class _Response(Written, frozen=True, kw_only=True):
-    """What is said; the uid of the request comes behind it."""
+    """The response without the uid of the request, which is appended later."""
 
     allowed: bool
     status: _Status | None = None
@@ -93,7 +92,7 @@ _UID_DECODER: Final = msgspec.json.Decoder(_IdentifiedReview)
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the API server wants to know: may this happen to that object, and how changed?"""
+    """A request of the API server: whether an operation is allowed, and with which patch."""
 
     uid: str
     group: str
@@ -103,25 +102,25 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     subresource: str
     namespace: str
     name: str
-    """Empty where the API server is still to make one up."""
+    """Empty if the API server is still to generate the name."""
     operation: str
     object: bytes | None
-    """The object's JSON; None on deletion."""
+    """JSON of the object; None on deletion."""
     old_object: bytes | None
-    """The JSON of what is stored; None on creation."""
+    """JSON of the stored object; None on creation."""
     is_dry_run: bool = False
-    """Whether nothing will be stored, whatever is answered."""
+    """True if the API server will store nothing, whatever the answer."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """It may happen, with the patch applied."""
+    """The operation may happen, with the patch applied."""
 
     patch: Patch = ()
     warnings: tuple[str, ...] = ()
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """An autoscaler may not be stored, for all these errors."""
+    """The autoscaler must not be stored, because of these errors."""
 
     name: str
     errors: tuple[FieldError, ...]
@@ -132,7 +131,7 @@ Answer: TypeAlias = Allowed | Refused
 
 
 def decode_review(data: bytes) -> AdmissionRequest:
-    """The request in the JSON of an AdmissionReview."""
+    """Return the request in the JSON of an AdmissionReview."""
     review = codec.decode(_DECODER, data)
     if review.api_version not in {None, _API_VERSION}:
         raise DecodeError("apiVersion", f"{review.api_version} is not {_API_VERSION}")
@@ -156,18 +155,18 @@ def decode_review(data: bytes) -> AdmissionRequest:
 
 
 def decode_uid(data: bytes) -> str:
-    """The uid of the request in an AdmissionReview, without looking at anything else."""
+    """Return the uid of the request in an AdmissionReview; nothing else is decoded."""
     source = codec.decode(_UID_DECODER, data).request
     return (source and source.uid) or ""
 
 
 def encode_review(uid: str, answer: Answer) -> bytes:
-    """The JSON of the AdmissionReview that answers the request with this uid."""
+    """Return the JSON of the AdmissionReview that answers the request with this uid."""
     return address_draft(draft_review(answer), uid)
 
 
 def draft_review(answer: Answer) -> bytes:
-    """All of that JSON but for the uid: the same for all requests that get the same answer."""
+    """Return that JSON without the uid: it is equal for all requests with the same answer."""
     review = _WrittenReview(
         api_version=_API_VERSION, kind="AdmissionReview", response=_write_response(answer)
     )
@@ -175,7 +174,7 @@ def draft_review(answer: Answer) -> bytes:
 
 
 def address_draft(draft: bytes, uid: str) -> bytes:
-    """The whole JSON of an answer: a draft, and the uid of the request that it is for."""
+    """Return the complete JSON of an answer: a draft with the uid of the request."""
     return b'%b,"uid":%b%b' % (draft, codec.encode(uid), _DRAFT_END)
 
 

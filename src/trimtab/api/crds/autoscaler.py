@@ -54,7 +54,7 @@ _BOOST_RULES: Final = {
 
 
 def autoscaler_schema() -> Schema:
-    """The schema of version v1."""
+    """Return the schema of version v1."""
     return object_schema(
         "Sets the CPU and memory requests of the pods of one workload to what they use.",
         spec=_spec(),
@@ -64,7 +64,7 @@ def autoscaler_schema() -> Schema:
 
 
 def autoscaler_schema_v1beta2() -> Schema:
-    """The schema of version v1beta2, which is kept for old stored objects only."""
+    """Return the schema of version v1beta2, which only exists for old stored objects."""
     policy = record(
         "How one container may be scaled.",
         {

@@ -4,7 +4,7 @@ from trimtab.api.crds.schema import Schema, object_schema, record, text, timesta
 
 
 def checkpoint_schema() -> Schema:
-    """The schema of both versions."""
+    """Return the schema of both versions."""
     return object_schema(
         "What a recommender remembers of one container of one autoscaler across restarts.",
         spec=record(

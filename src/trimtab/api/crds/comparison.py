@@ -1,4 +1,4 @@
-"""Definitions of our kinds as a cluster has them, beside the ones that we ship (`crds.py`)."""
+"""Comparison of a cluster's definitions of our kinds with those that we ship (`definitions`)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ from trimtab.core.diagnosis.api_server import Definition
 _VERSION: Final = "v1"
 _SCHEMA: Final = "openAPIV3Schema"
 _APPLIER: Final = "kubectl"
-"""The manager as which kubectl applies on the server's side."""
+"""The field manager of kubectl's server-side apply."""
 _KEEPS_UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
 
 
@@ -58,7 +58,7 @@ _DECODER: Final = msgspec.json.Decoder(_Definition)
 
 
 def compare_definition(wanted: Schema, found: bytes) -> Definition:
-    """What the definition in the JSON lacks of one that we ship."""
+    """Compare a definition, as the cluster's JSON, with the one that we ship."""
     source = codec.decode(_DECODER, found)
     versions = (source.spec or _Spec()).versions or ()
     current = next((one for one in versions if one.name == _VERSION), _Version())
@@ -88,7 +88,7 @@ def _list_managers(metadata: _Metadata) -> Iterator[str]:
 
 
 def name_of(wanted: Schema) -> str:
-    """The name of a definition."""
+    """Return the name of a definition."""
     metadata = wanted["metadata"]
     assert isinstance(metadata, dict)
     return str(metadata["name"])
@@ -108,7 +108,7 @@ def _own_schema(wanted: Schema) -> object:
 
 
 def _missing(wanted: object, found: object, path: str = "") -> Iterator[str]:
-    """The paths of all fields that only the wanted schema has; of lost ones nothing below."""
+    """Yield the paths of fields that only the wanted schema has; nothing below a missing field."""
     if not isinstance(wanted, dict) or not isinstance(found, dict) or found.get(_KEEPS_UNKNOWN):
         return
     if "items" in wanted:

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions: the one source of `deploy/crds.yaml`."""
+"""The CustomResourceDefinitions: the single source of `deploy/crds.yaml`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _COLUMNS: Final = (
 
 
 def definitions() -> list[Schema]:
-    """Both definitions, the checkpoint's first."""
+    """Return both definitions, the checkpoint's first."""
     return [_checkpoint_definition(), _autoscaler_definition()]
 
 
@@ -63,7 +63,7 @@ def _autoscaler_definition() -> Schema:
 
 
 def _checkpoint_definition() -> Schema:
-    # The status is an ordinary field here: whoever writes a checkpoint writes it as a whole.
+    # No status subresource: a recommender writes a checkpoint as a whole.
     versions = [
         _version("v1", checkpoint_schema(), served=True),
         _version("v1beta2", checkpoint_schema(), served=False),
@@ -72,7 +72,7 @@ def _checkpoint_definition() -> Schema:
 
 
 def _version(name: str, schema: Schema, *, served: bool) -> Schema:
-    # The version that is served is the one that is stored.
+    # The served version is also the stored one.
     return {
         "name": name,
         "schema": {"openAPIV3Schema": schema},

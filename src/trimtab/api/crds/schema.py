@@ -1,6 +1,6 @@
-"""The words of an OpenAPI schema as CustomResourceDefinitions use them.
+"""Building blocks of an OpenAPI schema as CustomResourceDefinitions use them.
 
-Every function returns a fresh dictionary, so that no two places of a document share one.
+Every function returns a new dictionary, so that no two places of a document share one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ QUANTITY_PATTERN: Final = (
 """The pattern that Kubernetes itself uses in the schemas of its quantities."""
 
 DURATION_PATTERN: Final = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
-"""The format alone would let spellings such as `2 days` pass."""
+"""The format alone would accept spellings such as `2 days`."""
 
 
 def text(description: str, *, choices: Iterable[str] = (), longest: int | None = None) -> Schema:
-    """A string, possibly out of a closed choice."""
+    """Return the schema of a string, optionally with a closed set of values."""
     listed: list[JSON] = [str(choice) for choice in choices]
     return {
         "description": description,
@@ -31,25 +31,25 @@ def text(description: str, *, choices: Iterable[str] = (), longest: int | None =
 
 
 def duration(description: str) -> Schema:
-    """A span of time in Go's spelling, not negative; CEL rules see it as a duration."""
+    """Return the schema of a non-negative Go duration; CEL rules see it as a duration."""
     form: Schema = {"description": description, "format": "duration"}
     return {**form, "pattern": DURATION_PATTERN, "type": "string"}
 
 
 def timestamp(description: str, *, nullable: bool = False) -> Schema:
-    """A moment in time."""
+    """Return the schema of a point in time."""
     form: Schema = {"description": description, "format": "date-time"}
     return {**form, **({"nullable": True} if nullable else {}), "type": "string"}
 
 
 def integer(description: str, *, form: str = "int32", minimum: int | None = None) -> Schema:
-    """A whole number."""
+    """Return the schema of a whole number."""
     bound: Schema = {} if minimum is None else {"minimum": minimum}
     return {"description": description, "format": form, **bound, "type": "integer"}
 
 
 def quantity(description: str = "") -> Schema:
-    """A Kubernetes quantity, written as a string or as a number."""
+    """Return the schema of a Kubernetes quantity, written as a string or as a number."""
     return {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
         **({"description": description} if description else {}),
@@ -59,12 +59,12 @@ def quantity(description: str = "") -> Schema:
 
 
 def quantities(description: str, *, most: int | None = None) -> Schema:
-    """Quantities by resource name."""
+    """Return the schema of quantities by resource name."""
     return mapping(description, quantity(), most=most)
 
 
 def mapping(description: str, values: Schema, *, most: int | None = None) -> Schema:
-    """An object with keys of any name."""
+    """Return the schema of an object with arbitrary keys."""
     form: Schema = {"additionalProperties": values, "description": description}
     return {**form, **_bound("maxProperties", most), "type": "object"}
 
@@ -72,7 +72,7 @@ def mapping(description: str, values: Schema, *, most: int | None = None) -> Sch
 def array(
     description: str, items: Schema, *, atomic: bool = False, most: int | None = None
 ) -> Schema:
-    """A list; an atomic one is replaced as a whole by server-side apply."""
+    """Return the schema of a list; server-side apply replaces an atomic one as a whole."""
     kind: Schema = {"x-kubernetes-list-type": "atomic"} if atomic else {}
     form: Schema = {"description": description, "items": items}
     return {**form, **_bound("maxItems", most), "type": "array", **kind}
@@ -86,7 +86,7 @@ def record(
     atomic: bool = False,
     rules: Mapping[str, str] | None = None,
 ) -> Schema:
-    """An object with fixed fields and the CEL rules that it must fulfil, by their message."""
+    """Return the schema of an object with fixed fields; `rules` are CEL rules by their messages."""
     needed: list[JSON] = [*required]
     checks: list[JSON] = [
         {"message": message, "rule": rule} for message, rule in (rules or {}).items()
@@ -108,7 +108,7 @@ def _bound(name: str, most: int | None) -> Schema:
 def object_schema(
     description: str, *, spec: Schema, status: Schema, required: Iterable[str] = ()
 ) -> Schema:
-    """The schema of an object with a spec and a status."""
+    """Return the schema of an object with a spec and a status."""
     return record(
         description,
         {

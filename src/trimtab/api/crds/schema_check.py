@@ -1,7 +1,7 @@
-"""What the API server would say about an object, from the schema of its CRD.
+"""Validation of objects against the schema of their CRD, as the API server does it.
 
-It knows as much of OpenAPI as our own schemas use. CEL rules are left to the API server: whatever
-they say, the webhook's validation says too.
+It supports the parts of OpenAPI that our own schemas use. CEL rules are left to the API server: the
+webhook's validation covers them, too.
 """
 
 import re
@@ -22,13 +22,13 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def violations(schema: Schema, value: JSON, path: str = "") -> Iterator[FieldError]:
-    """Every way in which a value breaks its schema; unknown fields break nothing."""
+    """Yield every violation of the schema; unknown fields are no violations."""
     if value is None and schema.get("nullable"):
         return
     wanted = _wanted_types(schema)
     if not any(_is_of_type(value, name) for name in wanted):
         detail = f"must be of type {' or '.join(wanted)}"
-        # The classic: an unquoted Off is a truth value to YAML.
+        # A common mistake: YAML reads an unquoted Off as a boolean.
         hint = '; in YAML write "Off" in quotes' if value is False and "string" in wanted else ""
         yield field_errors.type_invalid(path, _show(value), detail + hint)
         return
@@ -45,7 +45,7 @@ def violations(schema: Schema, value: JSON, path: str = "") -> Iterator[FieldErr
 
 
 def unknown_fields(schema: Schema, value: JSON, path: str = "") -> Iterator[str]:
-    """The path of each field that the schema does not know and the API server would drop."""
+    """Yield the path of each unknown field, which the API server would drop."""
     fixed = schema.get("properties")
     if isinstance(value, dict) and isinstance(fixed, dict):
         yield from (_join(path, name) for name in value if name not in fixed)
@@ -54,7 +54,7 @@ def unknown_fields(schema: Schema, value: JSON, path: str = "") -> Iterator[str]
 
 
 def parts(schema: Schema, value: JSON, path: str) -> Iterator[tuple[str, JSON, Schema]]:
-    """The fields or items of a value that have a schema: path, value and that schema."""
+    """Yield path, value and schema of each field or item that has a schema."""
     if isinstance(value, dict):
         fixed = schema.get("properties")
         for name, part in value.items():

@@ -1,4 +1,4 @@
-"""An explanation as a whole: an autoscaler, how its numbers came about, and what of its pods.
+"""A complete explanation: an autoscaler, the working of its numbers, and the plan for its pods.
 
 The keys are an interface.
 """
@@ -14,7 +14,7 @@ from trimtab.core.model.autoscalers import Autoscaler
 
 
 class ShownCondition(Written, frozen=True, kw_only=True):
-    """What an autoscaler says of itself."""
+    """A condition of an autoscaler."""
 
     type: str
     status: str
@@ -33,16 +33,16 @@ class ShownAutoscaler(Written, frozen=True, kw_only=True):
 
 
 class Explanation(Written, frozen=True, kw_only=True):
-    """Why these numbers, and why this action or none."""
+    """Reasons for the numbers, and for the actions on pods."""
 
     autoscaler: ShownAutoscaler
     numbers: NumbersPage | None = None
-    """None where only a pod was asked for, or nobody knows."""
+    """None if the request is about a pod only, or if the numbers are unknown."""
     plan: PodsPage
 
 
 def show_autoscaler(autoscaler: Autoscaler) -> ShownAutoscaler:
-    """What is told of the autoscaler itself."""
+    """Return the part of an explanation about the autoscaler itself."""
     target = autoscaler.target
     return ShownAutoscaler(
         namespace=autoscaler.namespace,
@@ -59,7 +59,7 @@ def show_autoscaler(autoscaler: Autoscaler) -> ShownAutoscaler:
 
 
 def only_container(explanation: Explanation, name: str) -> Explanation:
-    """The same of one container alone; of none if there is no such container."""
+    """Return the explanation reduced to one container, if there is one of that name."""
     numbers, plan = explanation.numbers, explanation.plan
     pods = [
         msgspec.structs.replace(
@@ -75,7 +75,7 @@ def only_container(explanation: Explanation, name: str) -> Explanation:
 
 
 def container_names(explanation: Explanation) -> frozenset[str]:
-    """All containers that anything is said about."""
+    """Return the names of all containers in the explanation."""
     numbers = explanation.numbers
     learned = () if numbers is None else (each.name for each in numbers.containers)
     running = (each.name for pod in explanation.plan.pods for each in pod.containers)

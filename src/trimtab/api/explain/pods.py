@@ -1,4 +1,4 @@
-"""Why something is done about pods, or nothing, as JSON: written by who plans, read by who asks.
+"""Explanations of actions on pods, as JSON: from a planner to the explain command.
 
 The keys are an interface.
 """
@@ -109,7 +109,7 @@ _UNKNOWN: Final = "only a running updater could tell"
 
 
 def tell_check(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
-    """One sentence about the answer to a check."""
+    """Return one sentence about the answer to a check."""
     match check.verdict:
         case CheckVerdict.UNKNOWN:
             return _UNKNOWN
@@ -207,7 +207,7 @@ def _tell_budget(check: PodCheck, explanation: PodExplanation, settings: PlanSet
     if group is None or group.configured is None:
         return ""
     most = int(group.configured * settings.disruption.tolerance)
-    # For a pod that is ready, the others count only as far as they are ready, too.
+    # For a ready pod, only other ready pods count.
     by_readiness = explanation.pod.ready_since is not None and group.serving < group.running
     count, state = (group.serving, "are ready") if by_readiness else (group.running, "run")
     figures = f"{count} of {group.configured} pods {state}, and {most} may be down"
@@ -275,34 +275,34 @@ _TOLD_WITH_FIGURES: Final[
     CheckKind.EVICTION: _tell_annotation,
     CheckKind.EARLIER_EVICTIONS: _tell_detail,
 }
-"""Where a sentence is better with figures; empty where these do not matter."""
+"""Writers of sentences with figures; they return an empty text where figures do not matter."""
 
 
 class PlansFrom(StrEnum):
-    """Who made the plan."""
+    """Origin of a plan."""
 
     UPDATER = "updater"
-    """The one that runs: its last plan, and what it remembers."""
+    """The running updater: its last plan, and its memory."""
     CLUSTER = "cluster"
-    """Whoever asks, from what the cluster shows: as an updater would that remembers nothing."""
+    """Computed on request from the cluster, as by an updater without memory."""
 
 
 class ShownCheck(Written, frozen=True, kw_only=True):
-    """One question about a pod and its answer."""
+    """One check of a pod and its result."""
 
     check: str
     verdict: str
     """`pass`, `fail`, `unknown` or `notAsked`."""
     reason: str | None = None
     until: str | None = None
-    """When it passes if nothing changes but the time."""
+    """Time at which the check passes if nothing else changes."""
     decisive: bool = False
-    """Whether it is the reason that the plan gives."""
+    """True if the plan gives this check as its reason."""
     text: str
 
 
 class ShownChange(Written, frozen=True, kw_only=True):
-    """How much a pod is off what is recommended for it."""
+    """Difference between a pod's resources and its recommendation."""
 
     scale_up: bool
     outside_bounds: bool
@@ -317,7 +317,7 @@ class ShownAllocation(Written, frozen=True, kw_only=True):
 
 
 class ShownPodContainer(Written, frozen=True, kw_only=True):
-    """A container: what it has, and what is recommended for it in this very pod."""
+    """A container: its resources, and its recommendation in this pod."""
 
     name: str
     current: ShownAllocation
@@ -325,14 +325,14 @@ class ShownPodContainer(Written, frozen=True, kw_only=True):
     lower_bound: Mapping[str, str] | None = None
     upper_bound: Mapping[str, str] | None = None
     notes: Sequence[str] = ()
-    """What policies, limit ranges and nodes did to its targets."""
+    """Effects of policies, limit ranges and nodes on its targets."""
     next: ShownAllocation | None = None
-    """What the next pod of the workload would be given."""
+    """Resources of the container in the workload's next pod."""
     next_notes: Sequence[str] = ()
 
 
 class ShownPod(Written, frozen=True, kw_only=True):
-    """One pod, what is planned for it, and all that was asked about it."""
+    """One pod, its planned action, and all checks."""
 
     namespace: str
     pod: str
@@ -342,37 +342,37 @@ class ShownPod(Written, frozen=True, kw_only=True):
     """`Evict`, `Resize`, `Unboost` or `Hold`."""
     reason: str | None = None
     way: str | None = None
-    """How it would be changed if all checks passed."""
+    """Action that would follow if all checks passed."""
     quick_oom: bool = False
     age: str | None = None
     change: ShownChange | None = None
     checks: Sequence[ShownCheck] = ()
     containers: Sequence[ShownPodContainer] = ()
     next_sized_by: str | None = None
-    """The autoscaler that would size the next pod; none if it keeps what its template says."""
+    """The autoscaler that would size the next pod; None if its template's resources stay."""
     next_from_template: bool = False
-    """True if the template of its owner is known; else the pod stands in for the next one."""
+    """True if the template of its owner is known; otherwise this pod stands in for the next one."""
 
 
 class PodsPage(Written, frozen=True, kw_only=True):
-    """Why something is done about some pods, or nothing."""
+    """Explanations of the actions on some pods."""
 
     source: str
     at: str
-    """When it was planned."""
+    """Time of the plan."""
     has_default_settings: bool = False
-    """Whether the flags of the updater are not known."""
+    """True if the flags of the updater are unknown, so that defaults apply."""
     waiting: int | None = None
-    """Acts that the pace does not allow yet; none where nobody knows."""
+    """Number of actions that the pace defers; None if unknown."""
     pods: Sequence[ShownPod] = ()
     left_out: int = 0
-    """How many pods more there are that were asked for."""
+    """Number of further pods that the request matched."""
     remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOrigin:
-    """Where a plan comes from."""
+    """Origin of a plan, and its settings."""
 
     source: PlansFrom
     at: datetime
@@ -387,12 +387,12 @@ _DECODER: Final = msgspec.json.Decoder(PodsPage)
 
 
 def decode_pods(data: bytes) -> PodsPage:
-    """The page that somebody wrote; a DecodeError if it is none."""
+    """Return the page in the JSON; raises DecodeError."""
     return codec.decode(_DECODER, data)
 
 
 def show_pods(explained: Iterable[tuple[PodExplanation, NextPod]], origin: PlanOrigin) -> PodsPage:
-    """The page of some pods, by their names."""
+    """Return the page of some pods, sorted by name."""
     chosen = sorted(explained, key=lambda each: (each[0].pod.namespace, each[0].pod.name))
     return PodsPage(
         source=origin.source.value,
@@ -406,7 +406,7 @@ def show_pods(explained: Iterable[tuple[PodExplanation, NextPod]], origin: PlanO
 
 
 def show_change(change: Change) -> ShownChange:
-    """How much a pod is off, as it is told."""
+    """Return a change in the form of the page."""
     return ShownChange(
         scale_up=change.scale_up,
         outside_bounds=change.outside_bounds,
@@ -415,7 +415,7 @@ def show_change(change: Change) -> ShownChange:
 
 
 def show_allocation(allocation: Allocation) -> ShownAllocation:
-    """Requests and limits, as they are told."""
+    """Return requests and limits in the form of the page."""
     return ShownAllocation(
         requests=_amounts(allocation.requests), limits=_amounts(allocation.limits)
     )

@@ -1,4 +1,4 @@
-"""How the numbers of an autoscaler came about, as JSON: written by who knows it, read by who asks.
+"""Working of an autoscaler's numbers, as JSON: from a recommender to the explain command.
 
 The keys are an interface. Amounts are quantities, exact to the unit.
 """
@@ -32,13 +32,13 @@ _SHORT: Final = {
     Number.TARGET: "target",
     Number.UPPER_BOUND: "upper",
 }
-"""In the order in which people are shown them."""
+"""In the order of presentation."""
 _MUCH: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class StepRule:
-    """What is done in a step, and whether it is done to this number at all."""
+    """Description of a step; `applies` is False if the step does nothing to these numbers."""
 
     text: str
     applies: bool = True
@@ -46,7 +46,7 @@ class StepRule:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What a rule is told about."""
+    """The resource that a rule describes, with its container and settings."""
 
     autoscaler: Autoscaler
     container: ContainerWorking
@@ -63,7 +63,7 @@ def tell_rules(
     resource: ResourceWorking,
     settings: RecommendationSettings,
 ) -> Mapping[StepKind, StepRule]:
-    """The rule of each step of the numbers of a resource."""
+    """Return the rule of each step of a resource's numbers."""
     subject = _Subject(autoscaler, container, resource, settings)
     return {kind: tell(subject) for kind, tell in _RULES.items()}
 
@@ -167,12 +167,12 @@ _RULES: Final[Mapping[StepKind, Callable[[_Subject], StepRule]]] = {
 
 
 class NumbersFrom(StrEnum):
-    """Where histories come from."""
+    """Origin of the histories."""
 
     RECOMMENDER = "recommender"
-    """The one that runs: all that it knows now."""
+    """The running recommender, with its current memory."""
     CHECKPOINTS = "checkpoints"
-    """What one would know that started now."""
+    """The checkpoints, as a recommender that starts now would load them."""
 
 
 class ShownBucket(Written, frozen=True, kw_only=True):
@@ -184,38 +184,38 @@ class ShownBucket(Written, frozen=True, kw_only=True):
 
 
 class ShownNumber(Written, frozen=True, kw_only=True):
-    """What a number is made from, and what it came to."""
+    """A number and its inputs."""
 
     percentile: float
     bucket: ShownBucket | None = None
     confidence_factor: float | None = None
-    """None where there is no end to it."""
+    """None if the factor is infinite."""
     value: str
     published: str | None = None
-    """What the status of the autoscaler says."""
+    """The number in the status of the autoscaler."""
 
 
 class Transition(Written, frozen=True, kw_only=True):
-    """What a step made of a number."""
+    """Value of a number before and after a step."""
 
     before: str | None = None
     after: str
 
 
 class ShownStep(Written, frozen=True, kw_only=True):
-    """One step of the working of all numbers of a resource."""
+    """One step in the working of all numbers of a resource."""
 
     step: str
     rule: str
     applies: bool = False
-    """Whether there is anything to be done in it."""
+    """False if the step does nothing."""
     target: Transition
     lower_bound: Transition
     upper_bound: Transition
 
 
 class ShownResource(Written, frozen=True, kw_only=True):
-    """How the numbers of a resource came about, or why there are none."""
+    """Working of a resource's numbers, or the reason for their absence."""
 
     resource: str
     absence: str | None = None
@@ -228,7 +228,7 @@ class ShownResource(Written, frozen=True, kw_only=True):
 
 
 class ShownContainer(Written, frozen=True, kw_only=True):
-    """How the numbers of a container came about."""
+    """Working of a container's numbers."""
 
     name: str
     samples: int
@@ -240,26 +240,26 @@ class ShownContainer(Written, frozen=True, kw_only=True):
 
 
 class NumbersPage(Written, frozen=True, kw_only=True):
-    """How all numbers of an autoscaler came about."""
+    """Working of all numbers of an autoscaler."""
 
     namespace: str
     autoscaler: str
     source: str
     at: str
-    """When it was reckoned."""
+    """Time of the computation."""
     saved_at: str | None = None
-    """Of checkpoints when the oldest was written."""
+    """Time at which the oldest checkpoint was written; None without checkpoints."""
     has_default_settings: bool = False
-    """Whether the flags of the recommender are not known."""
+    """True if the flags of the recommender are unknown, so that defaults apply."""
     containers: Sequence[ShownContainer] = ()
     switched_off: Sequence[str] = ()
-    """Containers that the policy leaves alone."""
+    """Containers that the policy excludes from scaling."""
     remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where numbers come from."""
+    """Origin of the numbers."""
 
     source: NumbersFrom
     at: datetime
@@ -272,7 +272,7 @@ _DECODER: Final = msgspec.json.Decoder(NumbersPage)
 
 
 def decode_numbers(data: bytes) -> NumbersPage:
-    """The page that somebody wrote; a DecodeError if it is none."""
+    """Return the page in the JSON; raises DecodeError."""
     return codec.decode(_DECODER, data)
 
 
@@ -282,7 +282,7 @@ def show_numbers(
     settings: RecommendationSettings,
     origin: Origin,
 ) -> NumbersPage:
-    """The page of one autoscaler."""
+    """Return the page of one autoscaler."""
     published = {one.container_name: one for one in autoscaler.recommendation or ()}
     known = {*published, *(each.name for each in workings)}
     return NumbersPage(

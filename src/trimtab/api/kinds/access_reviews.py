@@ -1,4 +1,4 @@
-"""Questions about rights, of ourselves or of somebody else, as rules of roles raise them."""
+"""Access reviews: questions about permissions of our own account or of another one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether something may be done."""
+    """A permission to ask about."""
 
     verb: str
     resource: str
     """With its subresource: `pods/eviction`."""
     group: str = ""
     name: str = ""
-    """Of one object; empty for any."""
+    """Name of one object; empty for any."""
     namespace: str = ""
     """Empty for all namespaces."""
 
@@ -46,7 +46,7 @@ class Question:
 def list_questions(
     rules: Sequence[Mapping[str, Sequence[str]]], namespace: str = ""
 ) -> Iterator[Question]:
-    """All that some rules of a role allow, in a namespace or everywhere."""
+    """Yield everything that some rules of a role allow, in a namespace or everywhere."""
     for rule in rules:
         names = rule.get("resourceNames") or ("",)
         for group, resource, name, verb in product(
@@ -56,7 +56,7 @@ def list_questions(
 
 
 def encode_question(question: Question, account: tuple[str, str] | None = None) -> bytes:
-    """The JSON of the question, about ourselves or about a ServiceAccount (namespace and name)."""
+    """Return the JSON of a question about our own account or a ServiceAccount (namespace, name)."""
     resource, _, subresource = question.resource.partition("/")
     attributes = {
         "verb": question.verb,
@@ -77,7 +77,7 @@ def encode_question(question: Question, account: tuple[str, str] | None = None) 
 
 
 def decode_answer(data: bytes) -> bool | None:
-    """Return True if it may be done, by the JSON of an answered review; None if it is silent.
+    """Return the answer in the JSON of a review; None if it has none.
 
     A denial outweighs a permission: an answer with both is in error.
     """
@@ -120,7 +120,7 @@ _REQUEST: Final = msgspec.json.Decoder(_Request)
 
 
 def encode_token_review(token: str, audiences: Sequence[str] = ()) -> bytes:
-    """Return the JSON that asks whose token it is; without audiences, for the API server itself."""
+    """Return the JSON that asks for the owner of a token; without audiences, for the API server."""
     spec: dict[str, object] = {"token": token}
     if audiences:
         spec["audiences"] = list(audiences)
@@ -128,9 +128,9 @@ def encode_token_review(token: str, audiences: Sequence[str] = ()) -> bytes:
 
 
 def decode_token_review(data: bytes, audiences: Sequence[str] = ()) -> Caller | None:
-    """Return the owner of a token that was reviewed; None if the token is not accepted.
+    """Return the owner of a reviewed token; None if the token is not accepted.
 
-    An API server that does not know audiences leaves them out of its answer.
+    An API server that does not support audiences omits them from its answer.
     """
     status = codec.decode(_TOKEN_REVIEW, data).status or _ReviewStatus()
     user = status.user or _User()
@@ -141,7 +141,7 @@ def decode_token_review(data: bytes, audiences: Sequence[str] = ()) -> Caller | 
 
 
 def encode_page_question(caller: Caller, path: str) -> bytes:
-    """Return the JSON of a SubjectAccessReview: may the caller get the path?"""
+    """Return the JSON of a SubjectAccessReview that asks if the caller may get the path."""
     extra: Mapping[str, Sequence[str]] = caller.extra
     spec: dict[str, object] = {
         "user": caller.name,
@@ -156,13 +156,13 @@ def encode_page_question(caller: Caller, path: str) -> bytes:
 
 
 def encode_token_request(audience: str, seconds: int) -> bytes:
-    """Return the JSON that asks for a token of a ServiceAccount, for one audience."""
+    """Return the JSON that requests a token of a ServiceAccount for one audience."""
     spec = {"audiences": [audience], "expirationSeconds": seconds}
     return codec.encode({"apiVersion": _AUTHENTICATION, "kind": "TokenRequest", "spec": spec})
 
 
 def decode_token_request(data: bytes) -> str:
-    """Return the token; a DecodeError if the answer has none."""
+    """Return the token; raises DecodeError if the answer has none."""
     token = (codec.decode(_REQUEST, data).status or _RequestStatus()).token
     if not token:
         raise DecodeError("status.token", "missing")

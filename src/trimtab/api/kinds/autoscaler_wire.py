@@ -1,7 +1,7 @@
 """The VerticalPodAutoscaler as it stands on the wire.
 
-Choices are plain text and quantities are raw, so that validation can see and name every mistake
-at once. What is absent is None, or `NOT_GIVEN` for a quantity.
+Choices are plain text and quantities are raw, so that validation can report all mistakes at once.
+Absent fields are None, or `NOT_GIVEN` for a quantity.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ class UpdatePolicy(Wire, frozen=True, kw_only=True):
 
 
 class CpuBoost(Wire, frozen=True, kw_only=True):
-    """`startupBoost.cpu`; its time stands in either of two fields."""
+    """`startupBoost.cpu`; its duration stands in either of two fields."""
 
     type: str | None = None
     factor: Int32 | None = None
@@ -145,10 +145,10 @@ _SPEC_DECODER: Final = msgspec.json.Decoder(_Specified)
 
 
 def has_same_spec(data: bytes, other: bytes) -> bool:
-    """Return True if the specs of two objects are written alike, whatever is wrong with them."""
+    """Return True if the specs of two objects are written alike, whether or not they are valid."""
     return codec.decode(_SPEC_DECODER, data).spec == codec.decode(_SPEC_DECODER, other).spec
 
 
 def decode_wire(data: bytes) -> VerticalPodAutoscaler:
-    """The object as it stands in the JSON, unjudged."""
+    """Return the object as it stands in the JSON, not validated."""
     return codec.decode(_DECODER, data)

@@ -1,8 +1,8 @@
-"""Autoscalers: from VerticalPodAutoscaler objects to the record that deciders read.
+"""Autoscalers: from VerticalPodAutoscaler objects to the record that decisions read.
 
-A stored object may be odd (written while no webhook ran, or by a later version). Whatever is not
-understood then means the least: an unknown update mode acts like Off, an unknown resource is not
-there. Only what cannot be read at all, such as a bad quantity, is an error.
+A stored object may hold unknown values (written while no webhook ran, or by a later version). An
+unknown value then has the smallest effect: an unknown update mode acts like Off, and an unknown
+resource is ignored. Only values that cannot be read at all, such as a bad quantity, are errors.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def decode_autoscaler(data: bytes) -> core.Autoscaler:
-    """The autoscaler in the JSON of one VerticalPodAutoscaler."""
+    """Return the autoscaler in the JSON of one VerticalPodAutoscaler."""
     return convert_autoscaler(decode_wire(data))
 
 
 def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
-    """The autoscaler that a wire record describes."""
+    """Return the autoscaler that a wire record describes."""
     metadata = source.metadata or NO_METADATA
     spec = source.spec or wire.Spec()
     status = source.status or wire.Status()
@@ -121,7 +121,7 @@ def _convert_boost(source: wire.StartupBoost | None, path: str) -> core.CpuBoost
 
 def _convert_boost_duration(boost: wire.CpuBoost, path: str) -> timedelta | None:
     # Validation refuses two different times; in an object that slipped past it, the original's
-    # own field is the one that counts.
+    # own field takes effect.
     if boost.duration_seconds is not None:
         return _seconds(boost.duration_seconds)
     return (
@@ -185,7 +185,7 @@ def _given_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int | None
 
 
 def _ratio(raw: msgspec.Raw, path: str) -> float | None:
-    # The original takes the ratio in thousandths, as if it were CPU.
+    # The original reads the ratio in thousandths, as if it were CPU.
     thousandths = _given_amount(Resource.CPU, raw, path)
     return None if thousandths is None else thousandths / 1000
 
@@ -222,9 +222,9 @@ def encode_status_patch(
     *,
     observed_generation: int | None = None,
 ) -> bytes:
-    """The JSON Patch that makes this the whole status of an autoscaler.
+    """Return the JSON Patch that replaces the whole status of an autoscaler.
 
-    Without any container the recommendation is an empty object; None leaves it out.
+    Without containers, the recommendation is an empty object; None omits it.
     """
     status = _Status(
         recommendation=_write_recommendation(recommendation),
@@ -235,11 +235,11 @@ def encode_status_patch(
 
 
 def encode_conditions_patch(autoscaler: Autoscaler, conditions: Sequence[Condition]) -> bytes:
-    """The JSON Patch that replaces the conditions of that very version of an autoscaler."""
+    """Return the JSON Patch that replaces the conditions of this version of an autoscaler only."""
     seen = {"op": "test", "path": "/metadata/resourceVersion", "value": autoscaler.resource_version}
     written = [_write_condition(condition) for condition in conditions]
     if autoscaler.recommendation is None and not autoscaler.conditions:
-        # There may be no status at all, and nothing can be added to what is not there.
+        # The object may have no status, and JSON Patch cannot add to a missing parent.
         status = _Status(conditions=written, observed_generation=autoscaler.observed_generation)
         return codec.encode([seen, {"op": "add", "path": "/status", "value": status}])
     return codec.encode([seen, {"op": "add", "path": "/status/conditions", "value": written}])

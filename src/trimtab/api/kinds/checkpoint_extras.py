@@ -1,8 +1,8 @@
-"""Supplements of checkpoints on the wire: JSON in an annotation, which the original leaves alone.
+"""Supplements of checkpoints on the wire: JSON in an annotation, which the original ignores.
 
-What is stored there helps and is never needed: text that is not ours, or is broken, is nothing.
-The original overwrites the status and not the annotation, so containers are believed only if the
-annotation was written together with the status that it stands beside.
+Supplements are optional: a foreign or broken text counts as none. The original overwrites the
+status but not the annotation. So containers are read only if the annotation was written together
+with the status of the same checkpoint.
 """
 
 import math
@@ -18,7 +18,7 @@ from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
 
 SUPPLEMENT: Final = "trimtab/supplement"
-"""The annotation of a checkpoint that holds its supplement."""
+"""Annotation of a checkpoint with its supplement."""
 
 _LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
 _Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LATEST)]
@@ -42,7 +42,7 @@ class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class _Supplement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     at: str
-    """The time at which the status beside it was written."""
+    """Time at which the status of the same checkpoint was written."""
     ooms: tuple[_Level, ...] = ()
     containers: dict[str, _Container] = msgspec.field(default_factory=dict)
     relearning: bool = False
@@ -52,7 +52,7 @@ _DECODER: Final = msgspec.json.Decoder(_Supplement)
 
 
 def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
-    """The annotation of a checkpoint that is written now."""
+    """Return the annotation of a checkpoint that is written at that time."""
     written = _Supplement(
         at=times.format_time(written_at),
         ooms=tuple(_Level(one.needed_bytes, one.seconds) for one in supplement.oom_levels),
@@ -65,7 +65,7 @@ def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
 def decode_supplement(
     annotations: Mapping[str, str], written_at: datetime | None
 ) -> Supplement | None:
-    """The supplement of a checkpoint whose status was written then; None if there is none."""
+    """Return the supplement of a checkpoint with this status time; None if there is none."""
     try:
         source = _DECODER.decode(annotations.get(SUPPLEMENT, ""))
     except (msgspec.DecodeError, UnicodeError):

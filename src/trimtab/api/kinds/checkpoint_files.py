@@ -1,7 +1,7 @@
-"""Checkpoints as files hold them: what is taken along, and what is wrong with what comes back.
+"""Checkpoints in files: the content of an export, and the flaws of an import.
 
-Objects stay as they are, with all fields that somebody may have put there; only what a cluster
-itself writes on each object is left behind.
+Objects keep all their fields, including unknown ones. Only the metadata that a cluster assigns to
+each object is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ _OF_ONE_CLUSTER: Final = (
     "selfLink",
     "uid",
 )
-"""What a cluster writes into the metadata of an object, and means nothing in another."""
+"""Metadata that a cluster assigns to an object, and that is meaningless in another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Manifest:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Its namespace and name."""
+        """Namespace and name of the checkpoint."""
         return self.checkpoint.namespace, self.checkpoint.name
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFlaw:
-    """A checkpoint that cannot be taken, and why not."""
+    """A checkpoint that cannot be imported, and the reason."""
 
     where: str
     problem: str
@@ -64,7 +64,7 @@ class CheckpointFlaw:
 
 
 def strip_checkpoint(document: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The object without what only its own cluster knows."""
+    """Return the object without the metadata that its cluster assigned."""
     metadata = document.get("metadata")
     kept = {
         key: value
@@ -77,7 +77,7 @@ def strip_checkpoint(document: Mapping[str, JSON]) -> dict[str, JSON]:
 def make_file(
     documents: Iterable[Mapping[str, JSON]], *, server: str, at: datetime, version: str
 ) -> dict[str, JSON]:
-    """All objects in one list that kubectl can read too, and that says where they are from."""
+    """Return all objects in one list that kubectl can read, annotated with their origin."""
     origin: dict[str, JSON] = {
         "trimtab.dev/exported-from": server,
         "trimtab.dev/exported-at": times.format_time(at),
@@ -93,7 +93,7 @@ def make_file(
 
 
 def list_documents(document: JSON, where: str = "") -> Iterator[tuple[str, JSON]]:
-    """All objects in a document, which may be a list of them, each with its place in it."""
+    """Yield all objects in a document, which may be a list, each with its place in it."""
     kind = document.get("kind") if isinstance(document, dict) else None
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
@@ -104,7 +104,7 @@ def list_documents(document: JSON, where: str = "") -> Iterator[tuple[str, JSON]
 
 
 def namespace_of(document: JSON) -> str:
-    """The namespace in which a document is, by its own word; empty if it does not say."""
+    """Return the namespace in a document's metadata; empty if there is none."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
     return namespace if isinstance(namespace, str) else ""
@@ -113,7 +113,10 @@ def namespace_of(document: JSON) -> str:
 def read_manifest(
     where: str, document: JSON, namespaces: Mapping[str, str] | None = None
 ) -> Manifest | CheckpointFlaw | None:
-    """The checkpoint in a document, moved to another namespace if told; None for other kinds."""
+    """Return the checkpoint in a document, or its flaw; None for other kinds.
+
+    `namespaces` maps old namespaces to new ones.
+    """
     if not isinstance(document, dict) or document.get("kind") != KIND:
         return None
     where = _name(document) or where
@@ -135,7 +138,7 @@ def read_manifest(
 
 
 def _check(where: str, manifest: Manifest) -> Manifest | CheckpointFlaw:
-    """The manifest, if the names in it belong together."""
+    """Return the manifest if its names are consistent, or else the flaw."""
     checkpoint = manifest.checkpoint
     for field, value in (
         ("metadata.namespace", checkpoint.namespace),

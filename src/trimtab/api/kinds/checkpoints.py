@@ -1,7 +1,7 @@
-"""VerticalPodAutoscalerCheckpoints, both ways, so that the original can take over and hand back.
+"""VerticalPodAutoscalerCheckpoints, both ways, compatible with the original in both directions.
 
-What of the object's content makes sense is for `core.checkpoint` to say; here it only has to have
-the right types.
+This module checks only the types of the content. `core/histogram/checkpoint` decides if the content
+makes sense.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from trimtab.core.model.size_bounds import MAX_NAME_CHARACTERS
 from trimtab.core.usage.checkpoint_extras import Supplement
 
 FINGERPRINT: Final = "trimtab/selector-fingerprint"
-"""The annotation with the fingerprint of the selector whose pods a checkpoint describes (S27)."""
+"""Annotation with the fingerprint of the selector whose pods a checkpoint describes (S27)."""
 
 _OURS: Final = (FINGERPRINT, SUPPLEMENT)
 _DIGEST_CHARACTERS: Final = 10
@@ -107,7 +107,7 @@ _SPEC_DECODER: Final = msgspec.json.Decoder(_Named)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is stored for one container of one autoscaler, and where."""
+    """Stored histograms of one container of one autoscaler, with their object's names."""
 
     namespace: str
     autoscaler_name: str
@@ -115,7 +115,7 @@ class Checkpoint:
     aggregate: AggregateCheckpoint
     annotations: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    """Its own name as read; empty for one that is written under its usual name."""
+    """Its own name as read; empty to write it under its usual name."""
     resource_version: str = ""
     """The version that was read; empty for one that is about to be written."""
 
@@ -132,7 +132,7 @@ class Checkpoint:
 
     @property
     def spare_name(self) -> str:
-        """The name for one whose usual name is that of another.
+        """The name to use if another checkpoint has the usual name.
 
         `web` has a container `api-x` where `web-api` has a container `x`.
         """
@@ -143,17 +143,17 @@ class Checkpoint:
 
     @property
     def fingerprint(self) -> str | None:
-        """The fingerprint of the selector whose pods it describes; None for all of the target."""
+        """Fingerprint of the selector whose pods it describes; None for all pods of the target."""
         return self.annotations.get(FINGERPRINT)
 
     @property
     def supplement(self) -> Supplement | None:
-        """What was stored beside it, as far as it is still true; None if there is nothing."""
+        """The supplement in the annotations, as far as it matches the status; None without one."""
         return decode_supplement(self.annotations, self.aggregate.last_update_time)
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """The checkpoint in the JSON of one VerticalPodAutoscalerCheckpoint, of whatever version."""
+    """Return the checkpoint in the JSON of one VerticalPodAutoscalerCheckpoint of any version."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     spec = source.spec or _Spec()
@@ -169,7 +169,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
 
 
 def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
-    """The annotations in the JSON of a checkpoint, whatever is wrong with the rest of it."""
+    """Return the annotations in the JSON of a checkpoint, even if the rest is invalid."""
     metadata = codec.decode(_METADATA_DECODER, data).metadata or NO_METADATA
     return text_map(metadata.annotations)
 
@@ -178,7 +178,7 @@ def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
     """Return True if the JSON is that of a checkpoint of another autoscaler or container."""
     spec = codec.decode(_SPEC_DECODER, data).spec or _Spec()
     autoscaler, container = spec.vpa_object_name, spec.container_name
-    # One that names neither is as good as ours: its name says whose it is.
+    # Without names in its spec, the object's own name identifies it as ours.
     return (autoscaler or checkpoint.autoscaler_name, container or checkpoint.container_name) != (
         checkpoint.autoscaler_name,
         checkpoint.container_name,
@@ -186,7 +186,7 @@ def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The whole object, as it is created."""
+    """Return the JSON of the whole object, to create it."""
     return codec.encode(
         _WrittenCheckpoint(
             api_version=_API_VERSION,
@@ -206,9 +206,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def encode_checkpoint_patch(checkpoint: Checkpoint, *, stored: Mapping[str, str]) -> bytes:
-    """The JSON Patch that overwrites a checkpoint, given the annotations that it has by now.
+    """Return the JSON Patch that overwrites a checkpoint; `stored` are its current annotations.
 
-    Our own are touched only where they differ, and other annotations never.
+    Our annotations change only where they differ, and other annotations stay.
     """
     status = _write_status(checkpoint.aggregate)
     operations: list[dict[str, object]] = [{"op": "add", "path": "/status", "value": status}]

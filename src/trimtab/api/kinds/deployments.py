@@ -1,6 +1,6 @@
-"""Deployments that run a component of a vertical autoscaler, ours or the original, and their pods.
+"""Deployments that run a component of Trimtab or of the original autoscaler, and their pods.
 
-Ours are known by the chart's labels, by the program or by the image; the original by its images.
+Ours are recognised by the chart's labels, the program or the image; the original by its images.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _ORIGINALS: Final = {
     f"vpa-{component}": component
     for component in (Component.RECOMMENDER, Component.UPDATER, Component.ADMISSION)
 }
-"""What the original's images are called, whatever the registry."""
+"""Names of the original's images, whatever the registry."""
 
 
 class _Container(Wire, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ _NO_STATE: Final = _State()
 
 
 def decode_component(data: bytes) -> Installed | None:
-    """The component that the Deployment in the JSON runs; None for all other Deployments."""
+    """Return the component that the Deployment in the JSON runs; None for other Deployments."""
     source = codec.decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _Spec()
     pods = (spec.template or _Template()).spec or _PodSpec()
@@ -122,7 +122,7 @@ def _find(
     for container in containers:
         image = (container.image or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
         for name, component in _ORIGINALS.items():
-            # Builds for one architecture have it in their name.
+            # Builds for one architecture carry it in their name.
             if image == name or image.startswith(f"{name}-"):
                 return component, False
         words = (*(container.command or ()), *(container.args or ()))
@@ -136,7 +136,7 @@ def _find(
 
 
 def _last_given(containers: tuple[_Container, ...], name: str) -> str | None:
-    """Return the value of a flag that counts; empty without one, None without the flag."""
+    """Return the effective value of a flag; empty without a value, None without the flag."""
     flags = [word.partition("=") for one in containers for word in one.args or ()]
     given = [value for flag, _, value in flags if flag == name]
     return given[-1] if given else None
@@ -147,7 +147,7 @@ def _is_on(value: str | None) -> bool:
 
 
 def with_pod(installed: Installed, data: bytes) -> Installed:
-    """The same, knowing what the pod in the JSON complains of."""
+    """Return the component with the troubles and restarts of the pod in the JSON added."""
     source = codec.decode(_POD, data)
     name = (source.metadata or NO_METADATA).name or ""
     statuses = (source.status or _PodStatus()).container_statuses or ()
@@ -161,7 +161,7 @@ def with_pod(installed: Installed, data: bytes) -> Installed:
 
 
 def _reasons(status: _ContainerStatus) -> Iterator[str]:
-    """Why a container does not run, or did not until lately."""
+    """Yield the reasons why a container does not run, or did not before its last restart."""
     state, last = status.state or _NO_STATE, status.last_state or _NO_STATE
     for each in (state.waiting, state.terminated, last.terminated):
         if each is not None and each.reason and each.reason != "Completed":
@@ -185,7 +185,7 @@ _SLICE_DECODER: Final = msgspec.json.Decoder(_Slice)
 
 
 def decode_ready_addresses(data: bytes) -> frozenset[str]:
-    """The addresses in the JSON of one EndpointSlice that are ready, or do not say."""
+    """Return the addresses in the JSON of one EndpointSlice, except those that are not ready."""
     endpoints = codec.decode(_SLICE_DECODER, data).endpoints or ()
     return frozenset(
         address

@@ -1,4 +1,4 @@
-"""Discovery: which versions a group of the API has, and what can be done with its kinds."""
+"""Discovery: versions of an API group, and the resources and scales of its kinds."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -38,12 +38,12 @@ _RESOURCE_LIST: Final = msgspec.json.Decoder(_ResourceList)
 
 
 def decode_git_version(data: bytes) -> str:
-    """The version of the server in the JSON that it tells of itself."""
+    """Return the server's version in the JSON of its `/version`."""
     return codec.decode(_SERVER_VERSION, data).git_version or ""
 
 
 def decode_versions(data: bytes) -> tuple[str, ...]:
-    """The versions of a group in the JSON of one APIGroup, the preferred one first."""
+    """Return the versions in the JSON of one APIGroup, the preferred one first."""
     group = codec.decode(_GROUP, data)
     preferred = (group.preferred_version or _Version()).version
     versions = [each.version for each in group.versions or () if each.version]
@@ -51,15 +51,15 @@ def decode_versions(data: bytes) -> tuple[str, ...]:
 
 
 def decode_resource_names(data: bytes) -> frozenset[str]:
-    """The names of all resources in an APIResourceList's JSON, `pods/resize` and the like too."""
+    """Return all resource names in an APIResourceList's JSON, subresources included."""
     resources = codec.decode(_RESOURCE_LIST, data).resources or ()
     return frozenset(resource.name for resource in resources if resource.name)
 
 
 def decode_scalable(data: bytes) -> Mapping[str, tuple[str, ...]]:
-    """The names of resources in namespaces with a scale, by kind, in an APIResourceList's JSON.
+    """Return the names of namespaced resources with a scale, by kind, in an APIResourceList's JSON.
 
-    A kind that is there and has none of them has an empty entry.
+    A kind without such a resource has an empty entry.
     """
     resources = codec.decode(_RESOURCE_LIST, data).resources or ()
     names = {resource.name for resource in resources}

@@ -1,4 +1,4 @@
-"""Events: those that we write about pods and autoscalers, each with its text."""
+"""Events that Trimtab writes about pods and autoscalers, each with its text."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from trimtab.core.model.pods import Allocation, Pod, TargetResources
 from trimtab.core.model.resources import BOTH, Resource
 
 UPDATER: Final = "vpa-updater"
-"""The component that the updater's events name as their source."""
+"""Source component in the updater's events."""
 
 NOTHING_WANTED: Final[TargetResources] = {}
 _MAX_NAME: Final = 253
@@ -25,18 +25,18 @@ _MIB: Final = 2**20
 
 
 class EventReason(StrEnum):
-    """Why an event was written; people filter by these words, most of them the original's."""
+    """Reason of an event; users filter by these words, most of them the original's."""
 
     EVICTED_BY_VPA = "EvictedByVPA"
     EVICTED_POD = "EvictedPod"
     IN_PLACE_RESIZED_BY_VPA = "InPlaceResizedByVPA"
     IN_PLACE_RESIZE_SKIPPED = "InPlaceResizeSkipped"
     BOOST_STUCK = "StartupBoostNotEnded"
-    """This one is ours: the original tells of it only in its metrics (D9)."""
+    """Trimtab's own: the original only has a metric for it (D9)."""
 
 
 class EventType(StrEnum):
-    """How bad it is."""
+    """Severity of an event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -56,7 +56,7 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to an object."""
+    """An occurrence that concerns an object."""
 
     about: ObjectReference
     reason: str
@@ -101,12 +101,12 @@ class _Event(Written, frozen=True, kw_only=True):
 
 
 def about_pod(pod: Pod) -> ObjectReference:
-    """The pod as an event names it."""
+    """Return a reference to the pod."""
     return ObjectReference("v1", "Pod", pod.namespace, pod.name, pod.uid, pod.resource_version)
 
 
 def about_autoscaler(autoscaler: Autoscaler) -> ObjectReference:
-    """The autoscaler as an event names it."""
+    """Return a reference to the autoscaler."""
     return ObjectReference(
         "autoscaling.k8s.io/v1",
         "VerticalPodAutoscaler",
@@ -137,7 +137,7 @@ def resized(pod: Pod, at: datetime, wanted: TargetResources = NOTHING_WANTED) ->
 
 
 def unboosted(pod: Pod, containers: Iterable[str], at: datetime, note: str = "") -> Event:
-    """Return the event of the end of a startup boost on the pod: it is a resize in place too."""
+    """Return the event on a pod whose startup boost has ended by a resize in place."""
     ended = ", ".join(_format_unboosted(pod, name) for name in containers)
     message = f"Resized in place: the startup boost has ended for {ended}{note and f', {note}'}."
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
@@ -167,7 +167,7 @@ def unboost_failed(pod: Pod, at: datetime, detail: str) -> Event:
 
 
 def _format_changes(pod: Pod, wanted: TargetResources) -> str:
-    """Return by container what changes, as `app: cpu 500m→800m`; nothing if nothing is known."""
+    """Return the changes by container, as `app: cpu 500m→800m`; empty if none are known."""
     found = [
         f"{container.name}: {', '.join(changes)}"
         for container in pod.containers
@@ -194,7 +194,7 @@ def _format_amount(kind: Resource, amount: int | None) -> str:
     if amount is None:
         return "none"
     if kind is Resource.MEMORY and amount >= _MIB:
-        # The exact number of bytes is on the pod; here it would only be hard to read.
+        # Rounded for readers: the pod has the exact number of bytes.
         amount = round(amount / _MIB) * _MIB
     return quantities.format_amount(kind, amount)
 
@@ -206,7 +206,7 @@ def _format_unboosted(pod: Pod, name: str) -> str:
 
 
 def encode_event(event: Event) -> bytes:
-    """The JSON of the event, to be created in its object's namespace."""
+    """Return the JSON of the event, to create it in its object's namespace."""
     about = event.about
     at = times.format_time(event.at)
     return codec.encode(
@@ -235,13 +235,13 @@ def encode_event(event: Event) -> bytes:
 
 
 def encode_event_count(count: int, at: datetime) -> bytes:
-    """The merge patch that says how often an event has happened, and when it last did."""
+    """Return the merge patch that updates how often and when an event last happened."""
     return codec.encode({"count": count, "lastTimestamp": times.format_time(at)})
 
 
 def event_name(event: Event) -> str:
-    """The name of the event's own object."""
-    # Many things may happen to one object in one moment, so the time alone would not be unique.
+    """Return the name of the event object."""
+    # Several events of one object may share a time, so the time alone is not unique.
     told = (event.about.uid, event.reason, event.message, times.format_micro_time(event.at))
     suffix = "." + sha256("\0".join(told).encode()).hexdigest()[:16]
     return event.about.name[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix

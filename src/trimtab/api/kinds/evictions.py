@@ -1,4 +1,4 @@
-"""What the kubelet tells of pods that it evicted for want of memory."""
+"""Evictions: the kubelet's events about memory pressure, and our own eviction requests."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,7 +35,7 @@ _RESOURCE: Final = "starved_resource"
 
 @dataclass(frozen=True, slots=True)
 class MemoryEviction:
-    """A container for whose memory a pod was evicted."""
+    """A container whose memory usage caused the eviction of its pod."""
 
     namespace: str
     pod: str
@@ -45,7 +45,7 @@ class MemoryEviction:
 
 
 def decode_memory_evictions(data: bytes) -> tuple[MemoryEviction, ...]:
-    """The containers that the JSON of one Event blames for a want of memory; none of others."""
+    """Return the containers that the JSON of one Event blames for memory pressure, if any."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     involved = source.involved_object or _Involved()
@@ -95,7 +95,7 @@ class _Eviction(Written, frozen=True, kw_only=True):
 
 
 def encode_eviction(pod: Pod) -> bytes:
-    """The JSON of an eviction that only holds for the pod as it was seen, in that very version."""
+    """Return the JSON of an eviction that applies to exactly this version of the pod."""
     return codec.encode(
         _Eviction(
             api_version="policy/v1",

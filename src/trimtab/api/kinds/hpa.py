@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: which workload they scale, and on the use of which resources."""
+"""HorizontalPodAutoscalers: their workloads, and the resources whose usage they scale on."""
 
 from typing import Final
 
@@ -41,7 +41,7 @@ _DECODER: Final = msgspec.json.Decoder(_Horizontal)
 
 
 def decode_horizontal(data: bytes) -> Horizontal:
-    """The record in the JSON of one HorizontalPodAutoscaler of `autoscaling/v2`."""
+    """Return the record in the JSON of one HorizontalPodAutoscaler of `autoscaling/v2`."""
     source = codec.decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _Spec()
     target = spec.scale_target_ref or _Target()

@@ -1,4 +1,4 @@
-"""Leases: who holds one and until when, both ways."""
+"""Leases: their holders and durations, both ways."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -62,11 +62,11 @@ class Lease:
     acquired_at: datetime | None = None
     renewed_at: datetime | None = None
     transitions: int | None = None
-    """How often the holder has changed."""
+    """Number of changes of the holder."""
 
 
 def decode_lease(data: bytes) -> Lease:
-    """The lease in the JSON of one Lease."""
+    """Return the lease in the JSON of one Lease."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     spec = source.spec or _Spec()
@@ -85,7 +85,7 @@ def decode_lease(data: bytes) -> Lease:
 
 
 def encode_lease(lease: Lease) -> bytes:
-    """The JSON of the lease, to create it or to put it in the place of the version it names."""
+    """Return the JSON of the lease, to create it or to replace the version that it names."""
     seconds = None if lease.duration is None else lease.duration // timedelta(seconds=1)
     return codec.encode(
         _WrittenLease(

@@ -1,4 +1,4 @@
-"""LimitRanges: the items that bound containers and pods."""
+"""LimitRanges and ResourceQuotas: bounds of containers, pods and namespaces."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -34,7 +34,7 @@ _DECODER: Final = msgspec.json.Decoder(_LimitRange)
 
 
 def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
-    """The items of one LimitRange that concern pods or containers, in their order."""
+    """Return the items of one LimitRange that concern pods or containers, in order."""
     source = codec.decode(_DECODER, data)
     limits = (source.spec or _Spec()).limits or ()
     return tuple(
@@ -57,7 +57,7 @@ def _convert_item(item: _Item, path: str) -> LimitRangeItem:
 
 
 def _decode_ratio(source: msgspec.Raw, path: str) -> int | None:
-    # In thousandths a ratio is written as millicores are.
+    # Ratios are decoded in thousandths, like millicores.
     return None if source is NOT_GIVEN else quantities.decode_amount(Resource.CPU, source, path)
 
 
@@ -101,7 +101,7 @@ _NAMES: Final = {
 
 
 def decode_quota(data: bytes) -> Quota:
-    """The quota in the JSON of one ResourceQuota; nothing counts whose use nobody has counted."""
+    """Return the quota in the JSON of one ResourceQuota; resources without a use are skipped."""
     source = codec.decode(_QUOTA_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _NO_SPEC
     left, used = _count(source.status or _NO_STATUS)
@@ -117,7 +117,7 @@ def _scopes(spec: _QuotaSpec) -> Iterator[QuotaScope]:
 
 
 def _count(status: _Status) -> tuple[dict[QuotaClaim, int], dict[QuotaClaim, int]]:
-    """Return what is left and what is used."""
+    """Return the amounts left and the amounts used."""
     hard, used = status.hard or {}, status.used or {}
     left: dict[QuotaClaim, int] = {}
     counted: dict[QuotaClaim, int] = {}

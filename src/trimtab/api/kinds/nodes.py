@@ -1,4 +1,4 @@
-"""Nodes: what they have to give, their labels, and what keeps pods away from them."""
+"""Nodes: their allocatable resources, labels and taints. Namespaces: their pause annotations."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ _THOUSAND: Final = 1000
 
 
 def decode_node(data: bytes) -> Node:
-    """The node in the JSON of one Node."""
+    """Return the node in the JSON of one Node."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     spec, status = source.spec or _NO_SPEC, source.status or _NO_STATUS
@@ -63,7 +63,7 @@ def decode_node(data: bytes) -> Node:
 def _pod_slots(allocatable: _Allocatable | None) -> int | None:
     if allocatable is None or not quantities.is_given(allocatable.pods):
         return None
-    # Quantities are read to the thousandth, as those of CPU are.
+    # Decoded in thousandths, like millicores.
     return (
         quantities.decode_amount(Resource.CPU, allocatable.pods, "status.allocatable[pods]")
         // _THOUSAND
@@ -82,7 +82,7 @@ _NAMESPACE_DECODER: Final = msgspec.json.Decoder(_Namespace)
 
 
 def decode_namespace(data: bytes) -> Namespace:
-    """The namespace in the JSON of one Namespace; annotations of others are left out."""
+    """Return the namespace in the JSON of one Namespace, with our annotations only."""
     metadata = codec.decode(_NAMESPACE_DECODER, data).metadata or NO_METADATA
     annotations = text_map(metadata.annotations)
     return Namespace(

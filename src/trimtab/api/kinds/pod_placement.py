@@ -78,8 +78,8 @@ def convert_placement(
     affinity: WireAffinity | None,
     tolerations: tuple[WireToleration, ...] | None,
 ) -> Placement | None:
-    """What a pod's spec says about nodes; None where it says nothing that counts."""
-    # Every pod tolerates troubles that pass, and those do not count.
+    """Return a pod's demands on nodes; None if it has none that matter."""
+    # Every pod tolerates transient node conditions, so those tolerations do not count.
     counted = [each for each in tolerations or () if not nodes.is_passing(each.key or "")]
     if not node_selector and affinity is None and not counted:
         return None
@@ -94,7 +94,7 @@ def convert_placement(
 
 
 def depends_on_pods(affinity: WireAffinity | None, spreads: tuple[WireSpread, ...] | None) -> bool:
-    """Return True if other pods decide which nodes a pod may go to."""
+    """Return True if other pods decide which nodes a pod may use."""
     if spreads and any(each.when_unsatisfiable != "ScheduleAnyway" for each in spreads):
         return True
     return affinity is not None and any(
@@ -106,8 +106,8 @@ def depends_on_pods(affinity: WireAffinity | None, spreads: tuple[WireSpread, ..
 def count_expressions(affinity: WireAffinity) -> int:
     """Count the expressions of the required node affinity.
 
-    A term counts as one, too, and so do ten values of an expression: each node is compared with
-    all of them.
+    Each term counts as one, too, and so do ten values of an expression: each node is compared
+    with all of them.
     """
     of_nodes = affinity.node_affinity
     required = of_nodes and of_nodes.required_during_scheduling_ignored_during_execution

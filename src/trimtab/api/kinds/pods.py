@@ -1,4 +1,4 @@
-"""Pods: the few fields that deciders read, decoded straight from the API server's bytes."""
+"""Pods: the few fields that decisions read, decoded directly from the API server's bytes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -69,7 +69,7 @@ class _Os(Wire, frozen=True, kw_only=True):
 
 
 class NewPodSpec(Wire, frozen=True, kw_only=True):
-    """The part of a spec that decides about the size of a new pod."""
+    """The part of a spec that affects the size of a new pod."""
 
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
@@ -150,9 +150,9 @@ _STATUS_LISTS: Final = {
     ContainerKind.SIDECAR: "initContainerStatuses",
 }
 _SIDECAR: Final = "Always"
-"""The restart policy of an init container that is a sidecar."""
+"""Restart policy of an init container that is a sidecar."""
 _NEVER: Final = "Never"
-"""The policy of a pod for which none is preempted."""
+"""Preemption policy of a pod that preempts no other pod."""
 _WINDOWS: Final = "windows"
 _OS_LABEL: Final = "kubernetes.io/os"
 _PENDING: Final = "PodResizePending"
@@ -164,11 +164,11 @@ _PENDING_STATES: Final = {
 _FREE_VOLUMES: Final = frozenset(
     {"name", "configMap", "downwardAPI", "emptyDir", "image", "nfs", "projected", "secret"}
 )
-"""Keys of volumes that any node can mount; one of another kind may be bound to some nodes."""
+"""Keys of volumes that any node can mount; other kinds may be bound to some nodes."""
 _KNOWN_RESOURCES: Final = frozenset({"cpu", "memory"})
 _ZEROS: Final = (b'"0"', b"0", b"null")
 _MOST_WORDS: Final = 512
-"""Characters kept of a message."""
+"""Maximum number of characters kept of a message."""
 _RESOURCES: Final = {kind.value: kind for kind in BOTH}
 _NO_RESOURCES: Final[frozenset[Resource]] = frozenset()
 _NO_SPEC: Final = _Spec()
@@ -179,7 +179,7 @@ _NOTHING: Final = Allocation()
 
 
 def decode_pod(data: bytes) -> Pod:
-    """The pod in the JSON of one Pod; one without a name yet is named `<generateName>%`."""
+    """Return the pod in the JSON of one Pod; without a name yet, it is named `<generateName>%`."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     return _convert_pod(metadata, source.spec or _NO_SPEC, source.status or _NO_STATUS)
@@ -191,11 +191,11 @@ def convert_new_pod(
     annotations: Mapping[str, str | None] | None,
     spec: NewPodSpec,
 ) -> Pod:
-    """The pod that is being created, as far as it decides about its size.
+    """Return a pod that is being created, with the fields that affect its size.
 
     It has neither a node nor a status. A copy of a running pod (`kubectl get -o yaml | kubectl
-    create -f -`) brings along the status of that one. The API server drops it, but only after its
-    webhooks were asked.
+    create -f -`) comes with the status of its original. The API server drops that status, but
+    only after calling the webhooks.
     """
     init = spec.init_containers
     init_peak = _init_peak(spec) if init else _NOTHING
@@ -259,19 +259,19 @@ def _convert_pod(metadata: Metadata, spec: _Spec, status: _Status) -> Pod:
         overhead=quantities.decode_amounts(spec.overhead, "spec.overhead")
         if spec.overhead
         else None,
-        # Only a pod that has a node may be moved to another.
+        # Matters only for pods with a node: only those can move to another.
         has_unseen_demands=bool(spec.node_name) and _has_unseen_demands(spec),
         is_windows=_is_windows(spec),
     )
 
 
 def _preemption_priority(spec: NewPodSpec) -> int:
-    # The API server has resolved both from the class before it asks any webhook.
+    # The API server has resolved both from the priority class before calling webhooks.
     return 0 if spec.preemption_policy == _NEVER else spec.priority or 0
 
 
 def _has_unseen_demands(spec: _Spec) -> bool:
-    """Return True if a node needs more for the pod than room and the labels it selects."""
+    """Return True if the pod needs more of a node than room and matching labels."""
     return (
         depends_on_pods(spec.affinity, spec.topology_spread_constraints)
         or any(not _FREE_VOLUMES.issuperset(each) for each in spec.volumes or ())
@@ -281,7 +281,7 @@ def _has_unseen_demands(spec: _Spec) -> bool:
 
 
 def _needs_more(container: _Container) -> bool:
-    """Return True if a container takes a port of its node, a device, or another resource."""
+    """Return True if a container needs a host port, a device, or another resource."""
     if container.ports and any(each.host_port for each in container.ports):
         return True
     resources = container.resources
@@ -297,14 +297,14 @@ def _needs_more(container: _Container) -> bool:
 
 
 def _is_windows(spec: NewPodSpec) -> bool:
-    """Return True if the pod is one of Windows; it may say so by the label of its nodes alone."""
+    """Return True if the pod runs on Windows, by its `os` or by its node selector alone."""
     if spec.os is not None and spec.os.name:
         return spec.os.name == _WINDOWS
     return spec.node_selector is not None and spec.node_selector.get(_OS_LABEL) == _WINDOWS
 
 
 def convert_template(source: PodTemplateWire, namespace: str) -> Pod:
-    """The pod that a template describes, without a name; paths begin at the template."""
+    """Return the pod that a template describes, without a name; paths begin at the template."""
     spec, metadata = source.spec or _NO_SPEC, source.metadata or NO_METADATA
     init_peak = _init_peak(spec)
     return Pod(
@@ -337,7 +337,7 @@ def _convert_envelope(source: _Resources, init_peak: Allocation) -> Envelope:
 
 
 def _init_peak(spec: NewPodSpec) -> Allocation:
-    """The most of each resource that any ordinary init container asks for."""
+    """Return the maximum of each resource over the ordinary init containers."""
     if not spec.init_containers:
         return _NOTHING
     asked = [
@@ -352,7 +352,7 @@ def _init_peak(spec: NewPodSpec) -> Allocation:
 
 
 def _init_steps(containers: tuple[_Container, ...]) -> tuple[tuple[int, Allocation], ...]:
-    """Return what ordinary init containers ask for at most, by the sidecars before them."""
+    """Return the maxima of ordinary init containers by the number of sidecars before them."""
     if all(each.restart_policy != _SIDECAR for each in containers):
         return ()
     steps: dict[int, list[Allocation]] = {}
@@ -381,7 +381,7 @@ def _peak(amounts: Sequence[Resources]) -> Resources:
 
 
 def _init_stated(spec: NewPodSpec) -> Allocation | None:
-    """Return the least of each amount that all ordinary init containers state."""
+    """Return the minimum of each amount that all ordinary init containers state."""
     asked = [
         _convert_allocation(each.resources, f"spec.initContainers[{index}].resources") or _NOTHING
         for index, each in enumerate(spec.init_containers or ())
@@ -400,9 +400,9 @@ def _least(amounts: Sequence[Resources]) -> Resources:
 
 
 def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:
-    """The most that is requested while one of the ordinary init containers runs.
+    """Return the maximum total requests while one of the ordinary init containers runs.
 
-    The sidecars that stand before it in the list run beside it.
+    The sidecars before it in the list run beside it.
     """
     most = dict.fromkeys(BOTH, 0)
     beside = dict.fromkeys(BOTH, 0)
@@ -418,7 +418,7 @@ def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:
 
 
 def _list_containers(spec: NewPodSpec, status: _Status) -> tuple[Container, ...]:
-    """Return the regular containers in their order, then the sidecars in theirs."""
+    """Return the regular containers in order, then the sidecars in order."""
     statuses = _by_name(status.container_statuses)
     found = [
         _convert_container(container, index, ContainerKind.REGULAR, statuses)
@@ -439,7 +439,7 @@ def _by_name(
 ) -> Mapping[str, tuple[int, _ContainerStatus]]:
     if not statuses:
         return _NO_STATUSES
-    # Of two statuses with one name the first counts, as in the original.
+    # Of two statuses with the same name, the first one counts, as in the original.
     numbered = list(enumerate(statuses))
     return {status.name or "": (index, status) for index, status in reversed(numbered)}
 
@@ -475,7 +475,7 @@ def _convert_container(
     )
 
 
-# Needed for errors alone, and the same few for all pods.
+# Cached: only errors need the path, and all pods share the same few.
 @lru_cache(maxsize=1024)
 def _resources_path(kind: ContainerKind, index: int) -> str:
     return f"spec.{kind}[{index}].resources"
@@ -492,14 +492,14 @@ def _convert_allocation(
 def _completed(status: Allocation | None, spec: Allocation) -> Allocation | None:
     """Return the status with the amounts of the spec that it does not name.
 
-    Some runtimes and virtual kubelets report none or only some of the resources. A container has
-    what its spec says, unless its status says otherwise.
+    Some runtimes and virtual kubelets report none or only some of the resources. A container
+    has the amounts of its spec, unless its status reports others.
     """
     if status is None:
         return None
     requests = _filled(status.requests, spec.requests)
     limits = _filled(status.limits, spec.limits)
-    # Most statuses name all, and share their record with others.
+    # Most statuses name all amounts, and share their record with others.
     if requests is status.requests and limits is status.limits:
         return status
     return _shared_allocation(_items(requests), _items(limits))
@@ -534,7 +534,7 @@ def _restarts_on_resize(source: _Container) -> frozenset[Resource]:
     ]
     if not restarting:
         return _NO_RESOURCES
-    # A name that is not known here may stand for anything.
+    # An unknown resource name may stand for any resource.
     named = [(_RESOURCES[name],) if name in _RESOURCES else BOTH for name in restarting]
     return frozenset(kind for kinds in named for kind in kinds)
 
@@ -578,7 +578,7 @@ def _resize_state(conditions: Iterable[_Condition]) -> ResizeState | None:
 
 
 def _resize_message(conditions: Iterable[_Condition]) -> str:
-    """Return the kubelet's words about a resize, cut to a length that fits an event."""
+    """Return the kubelet's message about a resize, cut to a length that fits an event."""
     for kind in (_PENDING, _IN_PROGRESS):
         for condition in conditions:
             if condition.type == kind and condition.status == "True" and condition.message:

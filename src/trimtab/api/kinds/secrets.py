@@ -1,4 +1,4 @@
-"""Secrets: their data both ways, and how one is created or changed."""
+"""Secrets: their data both ways, and the keyring of the webhook in them."""
 
 import base64
 import binascii
@@ -33,11 +33,11 @@ class Secret:
     name: str
     data: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     resource_version: str = ""
-    """The version that a change replaces; empty for one that is created."""
+    """The version that a patch replaces; empty for a Secret that is created."""
 
 
 def decode_secret(data: bytes) -> Secret:
-    """The Secret in the JSON of one."""
+    """Return the Secret in the JSON of one Secret."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     return Secret(
@@ -49,7 +49,7 @@ def decode_secret(data: bytes) -> Secret:
 
 
 def encode_secret(secret: Secret) -> bytes:
-    """The JSON of a Secret that is created."""
+    """Return the JSON of a Secret, to create it."""
     return codec.encode(
         {
             "apiVersion": "v1",
@@ -62,7 +62,7 @@ def encode_secret(secret: Secret) -> bytes:
 
 
 def encode_secret_patch(secret: Secret) -> bytes:
-    """The merge patch of the version that the Secret names; other keys of it stay."""
+    """Return the merge patch of the version that the Secret names; its other keys stay."""
     metadata = {"resourceVersion": secret.resource_version}
     return codec.encode({"metadata": metadata, "data": _write(secret.data)})
 
@@ -115,18 +115,18 @@ _KEYRING_DECODER: Final = msgspec.json.Decoder(_Record)
 
 
 def split_bundle(text: str) -> dict[str, str]:
-    """The certificates in a text of PEM blocks, each by its name; all else is left out."""
+    """Return the certificates in a text of PEM blocks by their names; other text is ignored."""
     bodies = ("".join(found["body"].split()) for found in _CERTIFICATE.finditer(text))
     return {name: _block(body) for body in bodies if (name := _name(body))}
 
 
 def join_bundle(certificates: Iterable[str]) -> str:
-    """One text of PEM blocks."""
+    """Return certificates as one text of PEM blocks."""
     return "".join(text.strip() + "\n" for text in certificates)
 
 
 def decode_keyring(data: Mapping[str, bytes]) -> Keyring:
-    """The keyring in the data of a Secret; a DecodeError if that holds none of ours."""
+    """Return the keyring in the data of a Secret; raises DecodeError if there is none of ours."""
     record = codec.decode(_KEYRING_DECODER, data.get(RECORD, b""))
     if not record.authorities:
         raise DecodeError("authorities", "a keyring without an authority")
@@ -156,7 +156,7 @@ def read_pair(
     made_at: datetime,
     ends_at: datetime,
 ) -> ShownCertificate:
-    """A certificate to show, named by the first block of its text."""
+    """Return a certificate to present with its key, named by the first block of its text."""
     names = list(split_bundle(certificate))
     if not names:
         raise DecodeError("", "no certificate in it")
@@ -172,7 +172,7 @@ def read_pair(
 
 
 def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
-    """The data of the Secret."""
+    """Return the keyring as the data of a Secret."""
     shown = keyring.shown
     record = {
         "authorities": [
@@ -201,7 +201,7 @@ def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
 
 
 def _name(body: str) -> str:
-    """The hash of the certificate in a block; empty if it holds none."""
+    """Return the hash of the certificate in a block; empty if the block is invalid."""
     try:
         return hashlib.sha256(base64.b64decode(body, validate=True)).hexdigest()
     except binascii.Error:

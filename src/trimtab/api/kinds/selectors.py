@@ -17,14 +17,14 @@ class Expression(Wire, frozen=True, kw_only=True):
 
 
 class LabelSelector(Wire, frozen=True, kw_only=True):
-    """A LabelSelector; without any content it selects everything."""
+    """A LabelSelector; an empty one selects everything."""
 
     match_labels: dict[str, str | None] | None = None
     match_expressions: tuple[Expression, ...] | None = None
 
 
 def convert_selector(wire: LabelSelector | None, path: str) -> Selector | None:
-    """The selector of the wire; None where there is none."""
+    """Return the selector of a wire record; None without a record."""
     if wire is None:
         return None
     try:
@@ -36,14 +36,14 @@ def convert_selector(wire: LabelSelector | None, path: str) -> Selector | None:
 
 
 def select_labels(labels: Mapping[str, str | None] | None, path: str) -> Selector | None:
-    """The selector for pods that carry all these labels; None where there are no labels."""
+    """Return the selector for pods with all these labels; None without labels."""
     if not labels:
         return None
     return convert_selector(LabelSelector(match_labels=dict(labels)), path)
 
 
 def written_expressions(wire: LabelSelector) -> tuple[selector_validation.Expression, ...]:
-    """The expressions of a selector as they were written, unjudged."""
+    """Return the expressions of a selector as they were written, not validated."""
     return tuple(
         selector_validation.Expression(each.key or "", each.operator or "", each.values or ())
         for each in wire.match_expressions or ()

@@ -1,6 +1,6 @@
-"""MutatingWebhookConfigurations: the webhooks of ours in one, and how it is created and changed.
+"""MutatingWebhookConfigurations: our webhooks in one, its creation and its changes.
 
-Webhooks that others have put into the same object are neither read nor touched.
+Webhooks of others in the same object are neither read nor changed.
 """
 
 import base64
@@ -33,7 +33,7 @@ from trimtab.core.webhook.registration import (
 _OURS: Final = frozenset({MAIN, SELF_TEST})
 _HTTPS: Final = 443
 _DEFAULT_TIMEOUT_SECONDS: Final = 10
-"""What the API server fills in."""
+"""The API server's default."""
 
 _Json: TypeAlias = (
     str
@@ -85,7 +85,7 @@ _DECODER: Final = msgspec.json.Decoder(_Registration)
 
 
 def decode_registration(data: bytes) -> Registration:
-    """The registration in the JSON of a MutatingWebhookConfiguration."""
+    """Return the registration in the JSON of a MutatingWebhookConfiguration."""
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     return Registration(
@@ -98,7 +98,7 @@ def decode_registration(data: bytes) -> Registration:
 
 
 def encode_registration(registration: Registration) -> bytes:
-    """The JSON of a registration that is created."""
+    """Return the JSON of a registration, to create it."""
     return codec.encode(
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -114,7 +114,7 @@ def encode_registration(registration: Registration) -> bytes:
 
 
 def encode_registration_patch(found: Registration, wanted: Registration) -> bytes:
-    """The JSON Patch that makes of the one that was found, and of no other version, the wanted."""
+    """Return the JSON Patch from `found`, in exactly its version, to `wanted`."""
     version = {
         "op": "test",
         "path": "/metadata/resourceVersion",
@@ -127,13 +127,13 @@ def encode_registration_patch(found: Registration, wanted: Registration) -> byte
 
 
 def _changes(found: Registration, wanted: Registration) -> Iterator[tuple[str, _Json]]:
-    """The fields that differ, with what they should be; webhooks are only added, at the end."""
+    """Yield the fields that differ, with their wanted values; webhooks are only appended."""
     if found.labels != wanted.labels:
         yield "/metadata/labels", wanted.labels
     if found.annotations != wanted.annotations:
         yield "/metadata/annotations", wanted.annotations
     if not found.webhooks:
-        # Where there is no list, as in a registration that a chart has made, nothing can be added.
+        # A registration from a chart has no list, and nothing can be appended to it.
         yield "/webhooks", [_write_webhook(each) for each in wanted.webhooks if each]
         return
     for index, webhook in enumerate(wanted.webhooks):
@@ -176,7 +176,7 @@ def _read_address(source: _Client) -> Address:
 
 def _read_bundle(text: str, path: str) -> str:
     try:
-        # Whatever is no text holds no certificate.
+        # Bytes that are no text hold no certificate.
         return base64.b64decode(text, validate=True).decode(errors="replace")
     except binascii.Error as error:
         raise DecodeError(path, f"not base64: {error}") from error
@@ -267,20 +267,20 @@ _ANY: Final = "*"
 
 
 def decode_mutators(data: bytes) -> tuple[Mutator, ...]:
-    """The webhooks in the JSON of one MutatingWebhookConfiguration, in their order."""
+    """Return the webhooks in the JSON of one MutatingWebhookConfiguration, in order."""
     source = codec.decode(_MUTATOR_DECODER, data)
     configuration = (source.metadata or NO_METADATA).name or ""
     return tuple(_convert(configuration, each) for each in source.webhooks or ())
 
 
 def order_mutators(found: Iterable[tuple[Mutator, ...]]) -> tuple[Mutator, ...]:
-    """Those that are ours or see new pods, in the order in which the API server asks them."""
+    """Return our webhooks and those that review new pods, in the API server's calling order."""
 
     def relevant() -> Iterator[Mutator]:
         for group in found:
             yield from (one for one in group if one.is_ours or one.sees_new_pods)
 
-    # Within one configuration they keep their order.
+    # The sort is stable: webhooks of one configuration keep their order.
     return tuple(sorted(relevant(), key=lambda one: one.configuration))
 
 
@@ -298,7 +298,7 @@ def _convert(configuration: str, source: _MutatorWebhook) -> Mutator:
 
 
 def _covers(rule: _MutatorRule, wanted: WebhookRule) -> bool:
-    """Whether a rule is about the first operation of what is wanted."""
+    """Return True if a rule covers the first operation of the wanted rule."""
     pairs = (
         (rule.operations, wanted.operations[:1]),
         (rule.api_groups, wanted.groups),

@@ -190,7 +190,7 @@ WELL_KNOWN_KINDS: Final = (
     "ReplicationController",
     "StatefulSet",
 )
-"""Kinds that are read as they are; all others through their scale subresource."""
+"""Kinds that are read directly; others are read through their scale subresource."""
 
 _CONTROLLER: Final = msgspec.json.Decoder(_Controller)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSet)
@@ -207,12 +207,12 @@ _CREATES_NONE: Final = _Condition(type="ReplicaFailure", status="True", reason="
 
 
 def decode_workload(kind: str, data: bytes) -> Workload:
-    """The workload in the JSON of one object of a well-known kind (`WELL_KNOWN_KINDS`)."""
+    """Return the workload in the JSON of one object of a well-known kind (`WELL_KNOWN_KINDS`)."""
     return _DECODERS.get(kind, _decode_controller)(kind, data)
 
 
 def decode_scale(kind: str, data: bytes) -> Workload:
-    """The workload of any other kind, from the JSON of its scale subresource."""
+    """Return the workload of any other kind, from the JSON of its scale subresource."""
     source = codec.decode(_SCALE, data)
     text = (source.status or _ScaleStatus()).selector
     selector = selector_text.decode_selector_text(text, "status.selector") if text else None
@@ -250,7 +250,7 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     updated = status.updated_number_scheduled if is_known else None
     workload = replace(workload, ready=status.number_ready, updated=updated)
     if _is_on_delete(spec.update_strategy) and (updated or 0) < (existing or 0):
-        # Its status does not name the revision.
+        # The status of a DaemonSet does not name the revision.
         workload = replace(workload, staged_revision="")
     elif updated is not None and updated < (existing or 0):
         workload = replace(workload, is_rolling_out=True)
@@ -275,7 +275,7 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
         revision = status.update_revision if is_known else None
         workload = replace(workload, staged_revision=revision or "")
     elif status.update_revision != status.current_revision and not _partition(spec.update_strategy):
-        # A rollout is under way, or stuck: it waits for each pod to be ready.
+        # A rollout is in progress or stuck: it waits for each pod to be ready.
         workload = replace(workload, staged_revision=status.update_revision or "")
     if spec.pod_management_policy == _PARALLEL:
         return workload
@@ -292,13 +292,13 @@ def _is_on_delete(strategy: _UpdateStrategy | None) -> bool:
 
 
 def _partition(strategy: _UpdateStrategy | None) -> int:
-    """Return the ordinal from which on evicted pods of a StatefulSet come back changed."""
+    """Return the ordinal from which on evicted pods of a StatefulSet get the new template."""
     rolling = None if strategy is None else strategy.rolling_update
     return (rolling.partition if rolling is not None else None) or 0
 
 
 def _is_current(status: _Status, metadata: Metadata | None) -> bool:
-    """Return False if the status is older than the spec: it says nothing about its template."""
+    """Return False if the status is older than the spec, and so not about its template."""
     generation = (metadata or NO_METADATA).generation or 0
     return (status.observed_generation or 0) >= generation
 
@@ -325,7 +325,7 @@ def _decode_job(kind: str, data: bytes) -> Workload:
 
 
 def _with_failure(workload: Workload, status: _ReplicaStatus | None) -> Workload:
-    """Return the workload with what its status says of its pods, and of refused ones."""
+    """Return the workload with its status: the number of pods, and refusals of new ones."""
     if status is None:
         return workload
     is_failing = _CREATES_NONE in (status.conditions or ())
@@ -333,7 +333,7 @@ def _with_failure(workload: Workload, status: _ReplicaStatus | None) -> Workload
 
 
 def _with_sizes(workload: Workload, template: _SizedTemplate | None) -> Workload:
-    """Return the workload with the resources of its template, as far as they can be read."""
+    """Return the workload with the resources of its template, if they can be read."""
     spec = None if template is None else template.spec
     if spec is None:
         return workload

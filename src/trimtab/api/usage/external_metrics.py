@@ -1,4 +1,4 @@
-"""External metrics: numbers that somebody outside knows, found by their labels."""
+"""External metrics: values from outside the cluster, identified by their labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _DECODER: Final = msgspec.json.Decoder(_Value)
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one namespace that an autoscaler finds by its selector."""
+    """Pods of one namespace that an autoscaler selects."""
 
     namespace: str
     selector: Selector
@@ -36,17 +36,17 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class ExternalReading:
-    """One value, and the labels that tell whose it is."""
+    """One value, and the labels that identify its container."""
 
     labels: Mapping[str, str]
     time: float
-    """When it was read, in seconds since the epoch."""
+    """Time of the measurement, in seconds since the epoch."""
     amount: int
     """Millicores or bytes."""
 
 
 def decode_external_metrics(resource: Resource, data: bytes) -> Listing[ExternalReading]:
-    """The values in the JSON of an ExternalMetricValueList, read as amounts of a resource."""
+    """Return the values in the JSON of an ExternalMetricValueList, as amounts of a resource."""
     return lists.decode_list(data, partial(_decode_value, resource))
 
 

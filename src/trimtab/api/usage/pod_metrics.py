@@ -1,4 +1,4 @@
-"""Usage as the metrics API tells it, decoded into columns: no record per sample."""
+"""Usage from the metrics API, decoded into columns: no record per sample."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -31,17 +31,17 @@ _DECODER: Final = msgspec.json.Decoder(_PodMetrics)
 _NO_USAGE: Final = WireAmounts()
 
 _USUAL: Final = {Resource.CPU: (b'n"', 1, 1_000_000), Resource.MEMORY: (b'Ki"', 1024, 1)}
-# Longer numbers might not fit 64 bits any more; they are rare enough to go the long way.
+# Longer numbers might exceed 64 bits; the general parser handles them.
 _SHORT_NUMBER: Final = 15
 
 
 _Row: TypeAlias = tuple[str, str, str, float, int, int, bool, bool]
-"""One reading, in the order of the columns."""
+"""One sample, in the order of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageColumns:
-    """The readings of many containers: element i of each column belongs to reading i."""
+    """Usage samples of many containers: element i of each column belongs to sample i."""
 
     namespaces: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
@@ -51,14 +51,14 @@ class UsageColumns:
     cpu_millicores: tuple[int, ...] = ()
     memory_bytes: tuple[int, ...] = ()
     has_cpu: tuple[bool, ...] = ()
-    """False where no CPU is reported, which the original takes for a usage of zero."""
+    """False where no CPU is reported, which the original counts as a usage of zero."""
     has_memory: tuple[bool, ...] = ()
     problems: tuple[Exception, ...] = ()
-    """What kept parts of it from being read."""
+    """Errors because of which samples are missing."""
 
 
 def decode_pod_metrics(data: bytes) -> tuple[UsageColumns, tuple[Unreadable, ...]]:
-    """The readings in the JSON of a PodMetricsList, and the pods whose metrics are unreadable."""
+    """Return the samples in the JSON of a PodMetricsList, and the pods with unreadable metrics."""
     listing = lists.decode_list(data, _decode_pod)
     columns = tuple(zip(*chain.from_iterable(listing.items), strict=True))
     return UsageColumns(*columns), listing.unreadable
@@ -91,7 +91,7 @@ def _decode_pod(data: bytes) -> list[_Row]:
 def _decode_usage(resource: Resource, raw: msgspec.Raw, path: str) -> int:
     if raw is NOT_GIVEN:
         return 0
-    # Hardly two readings are the same, so what metrics-server writes is read here without the
+    # Few samples are equal, so the usual spelling of metrics-server is parsed here, without the
     # general parser and its cache.
     suffix, factor, divisor = _USUAL[resource]
     text = bytes(raw)

@@ -1,4 +1,4 @@
-"""What Prometheus answers to queries, decoded into arrays: no record per sample."""
+"""Prometheus queries for usage, pods and owners, and their answers, decoded into arrays."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from trimtab.core.usage.prometheus_labels import (
 )
 
 _Sample = tuple[float, str]
-"""A time in seconds, and a number as text: it may be `NaN` or `+Inf`, which JSON does not know."""
+"""A time in seconds, and a number as text: `NaN` and `+Inf` are no JSON numbers."""
 
 
 class _Series(Wire, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ _REFUSALS: Final = msgspec.json.Decoder(_Refusal)
 
 @dataclass(frozen=True, slots=True)
 class LabelledSeries:
-    """The samples of one series, in their order."""
+    """The samples of one series, in order."""
 
     labels: dict[str, str]
     times: Floats
@@ -59,15 +59,15 @@ class LabelledSeries:
 
 @dataclass(frozen=True, slots=True)
 class QueryRefusal:
-    """Why Prometheus does not answer a query."""
+    """Error of a query that Prometheus refused."""
 
     kind: str = ""
-    """Its name for this kind of error: `bad_data`, `timeout`, `execution`, …"""
+    """Type of the error: `bad_data`, `timeout`, `execution` or another."""
     message: str = ""
 
 
 def decode_series(data: bytes) -> list[LabelledSeries]:
-    """The series of an answer, be it a vector or a matrix; a DecodeError for anything else."""
+    """Return the series of an answer, a vector or a matrix; raises DecodeError otherwise."""
     found = codec.decode(_ANSWERS, data).data
     if found is None or found.result is None:
         raise DecodeError("data", "an answer without a result")
@@ -75,7 +75,7 @@ def decode_series(data: bytes) -> list[LabelledSeries]:
 
 
 def decode_query_refusal(data: bytes) -> QueryRefusal:
-    """What an answer other than a result says; nothing where it is not from Prometheus."""
+    """Return the error in an answer without a result; empty if it is not from Prometheus."""
     try:
         refusal = codec.decode(_REFUSALS, data)
     except DecodeError:
@@ -96,17 +96,17 @@ def _decode_one(series: _Series, index: int) -> LabelledSeries:
 _PLAIN_METRIC: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<matchers>.*)\})?")
 _POD_OWNERS: Final = "kube_pod_owner"
 _PAUSE: Final = "POD"
-"""What old kubelets call the container that holds a pod together."""
+"""Name that old kubelets give to the pause container."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadKind:
-    """A kind of workloads that others own, and where kube-state-metrics tells by whom."""
+    """A kind of workload with owners, and the kube-state-metrics series that names them."""
 
     kind: str
     metric: str
     label: str
-    """The label that is the workload's name."""
+    """Label with the workload's name."""
 
 
 OWNED: Final = (
@@ -116,22 +116,22 @@ OWNED: Final = (
 
 
 def count_by_job(metric: str, labels: UsageLabels) -> str:
-    """How many series of a metric tell all these labels, by job."""
+    """Return the query for the number of series with all these labels, by job."""
     return f"count by (job) ({metric}{{{', '.join(_matchers_of_usage(labels))}}})"
 
 
 def count_samples(metric: str, convention: UsageConvention, span: timedelta) -> str:
-    """How many samples the series of a metric that has most of them has in a span."""
+    """Return the query for the largest number of samples of any series in a span."""
     return f"max(count_over_time({metric}{_selector(convention)}[{format_span(span)}]))"
 
 
 def count_usage(metric: str, convention: UsageConvention) -> str:
-    """How many series of a metric there are."""
+    """Return the query for the number of series of a metric."""
     return f"count({metric}{_selector(convention)})"
 
 
 def count_pods(labels: PodLabels) -> str:
-    """How many series tell the labels of pods in that way."""
+    """Return the query for the number of series with labels of pods."""
     matchers = [f'{labels.namespace}!=""', f'{labels.pod}!=""']
     return f"count({_with_matchers(labels.metric, matchers)})"
 
@@ -144,35 +144,35 @@ def past_usage(
     namespace: str,
     window: timedelta,
 ) -> str:
-    """The usage of all containers of a namespace, in cores or bytes."""
+    """Return the query for the usage of all containers of a namespace, in cores or bytes."""
     selected = f"{metric}{_selector(convention, namespace)}"
     return selected if resource is Resource.MEMORY else f"rate({selected}[{format_span(window)}])"
 
 
 def past_pods(labels: PodLabels, namespace: str, window: timedelta) -> str:
-    """The labels of all pods of a namespace that there were in the time before each moment."""
+    """Return the query for labels of pods that existed in the window before each moment."""
     span = format_span(window)
     if _PLAIN_METRIC.fullmatch(labels.metric) is None:
-        # What is no plain metric can only be evaluated again and again.
+        # An expression needs a subquery: only plain metrics have ranges.
         return f"max_over_time(({labels.metric})[{span}:])"
     matchers = [f"{labels.namespace}={quote(namespace)}", f'{labels.pod}!=""']
     return f"max_over_time({_with_matchers(labels.metric, matchers)}[{span}])"
 
 
 def count_owners(labels: OwnerLabels) -> str:
-    """How many series tell the owners of pods in that way."""
+    """Return the query for the number of series with owners of pods."""
     return f'count({_POD_OWNERS}{{{labels.namespace}!="", {labels.pod}!=""}})'
 
 
 def past_pod_owners(labels: OwnerLabels, namespace: str, window: timedelta) -> str:
-    """Who owned the pods of a namespace that there were in the time before each moment."""
+    """Return the query for owners of pods that existed in the window before each moment."""
     return _past_owners(_POD_OWNERS, labels, namespace, window)
 
 
 def past_workload_owners(
     kind: WorkloadKind, labels: OwnerLabels, namespace: str, window: timedelta
 ) -> str:
-    """Who owned the workloads of one kind in the same time."""
+    """Return the query for owners of one kind of workload in the same window."""
     return _past_owners(kind.metric, labels, namespace, window)
 
 
@@ -182,12 +182,12 @@ def _past_owners(metric: str, labels: OwnerLabels, namespace: str, window: timed
 
 
 def format_span(span: timedelta) -> str:
-    """The span as Prometheus reads it, to the millisecond."""
+    """Return the span in Prometheus syntax, to the millisecond."""
     return f"{span // timedelta(milliseconds=1)}ms"
 
 
 def quote(text: str) -> str:
-    """The text as a literal of the query language."""
+    """Return the text as a literal of the query language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 

@@ -1,10 +1,11 @@
-"""The verdict on an autoscaler that somebody wants to store: errors, warnings, default.
+"""The verdict on an autoscaler in a review: all errors, warnings and the default.
 
-All errors are found at once. What an update leaves as it was is not judged by rules that the
-original does not have, so that objects taken over from it can still be edited. An update that
-leaves the whole spec as it was is never refused: whatever is stored, its labels can be changed and
-its finalizers removed. The schema of the CRD is checked by the API server (and by
-`trimtab.api.crds.schema_check` where there is none).
+All errors are found at once. Rules that the original lacks skip fields that an update leaves
+unchanged, so that objects from the original stay editable. An update that leaves the whole spec
+unchanged is never refused: labels can always be changed and finalizers removed.
+
+The API server checks the schema of the CRD. Where there is no API server,
+`trimtab.api.crds.schema_check` does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ _REQUIREMENTS: Final = "evictionRequirements"
 def update_policy_errors(
     new: wire.UpdatePolicy | None, old: wire.UpdatePolicy | None, gates: FeatureGates
 ) -> Iterator[FieldError]:
-    """Every mistake in the update policy."""
+    """Yield every mistake in the update policy."""
     if new is None:
         return
     yield from _mode_errors(new.update_mode, gates)
@@ -51,7 +52,7 @@ def update_policy_errors(
     else:
         yield from at_least_one(threshold_path, threshold)
     requirements = new.eviction_requirements or ()
-    # What an update leaves as it was passes (D3): the original has let such lists in.
+    # An unchanged list passes (D3): the original accepts such lists.
     if old is None or requirements != (old.eviction_requirements or ()):
         if len(requirements) > size_bounds.MAX_REQUIREMENTS:
             path = f"{_PATH}.{_REQUIREMENTS}"
@@ -66,7 +67,7 @@ def update_policy_errors(
 
 
 def update_policy_warnings(policy: wire.UpdatePolicy | None, gates: FeatureGates) -> Iterator[str]:
-    """Warnings about the deprecated mode, and about resources that are named twice."""
+    """Yield warnings about the deprecated mode, and about resources that are named twice."""
     if policy is None:
         return
     for index, requirement in enumerate(policy.eviction_requirements or ()):
@@ -96,7 +97,7 @@ def _mode_errors(mode: str | None, gates: FeatureGates) -> Iterator[FieldError]:
     elif (mode == UpdateMode.IN_PLACE and not gates.in_place) or (
         mode == UpdateMode.UPSCALE_ONLY and not gates.upscale_only
     ):
-        # Both gates are named like their modes.
+        # Both gates have the names of their modes.
         yield field_errors.forbidden(
             path,
             f"in order to use UpdateMode {mode}, you must enable feature gate {mode}"
@@ -107,7 +108,7 @@ def _mode_errors(mode: str | None, gates: FeatureGates) -> Iterator[FieldError]:
 def _direction_errors(
     mode: str | None, requirements: tuple[wire.Requirement, ...]
 ) -> Iterator[FieldError]:
-    """Requirements that no change ever meets, so that no pod would be updated (D18)."""
+    """Yield errors for requirements that no change can meet, so that no pod would change (D18)."""
     if mode != UpdateMode.UPSCALE_ONLY:
         return
     for index, requirement in enumerate(requirements):
@@ -142,7 +143,7 @@ def _requirement_errors(requirements: tuple[wire.Requirement, ...]) -> Iterator[
 _MAX_RECOMMENDERS: Final = 1
 _NO_SPEC: Final = "must say in targetRef which workload to scale"
 _MAX_NAME_BYTES: Final = 253
-"""No object of Kubernetes has a longer name."""
+"""Maximum length of an object's name in Kubernetes."""
 
 
 ALL_GATES_ON: Final = FeatureGates()
@@ -151,7 +152,7 @@ _DEFAULT_UPDATE_POLICY: Final = Add("/spec/updatePolicy", {"updateMode": UpdateM
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the webhook says to an autoscaler."""
+    """The webhook's decision on an autoscaler."""
 
     errors: tuple[FieldError, ...]
     warnings: tuple[str, ...]
@@ -159,7 +160,7 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether the object may be stored."""
+        """True if the object may be stored."""
         return not self.errors
 
 
@@ -171,13 +172,13 @@ def validate(
     gates: FeatureGates = ALL_GATES_ON,
     allow_overlapping: bool = False,
 ) -> Verdict:
-    """The verdict on creating `new`, or on updating `old` to it.
+    """Return the verdict on creating `new`, or on updating `old` to it.
 
-    `siblings` are all autoscalers of the namespace: those with another target and `new` itself do
-    not matter.
+    `siblings` are all autoscalers of the namespace: those with another target, and `new` itself,
+    are ignored.
     """
     if new.spec is None:
-        # The default could not be added to it, and the API server would blame the webhook.
+        # The patch with the default would fail, and the API server would blame the webhook.
         return Verdict((field_errors.required("spec", _NO_SPEC),), (), ())
     stored = None if old is None else old.spec or wire.Spec()
     gates = feature_gates.widen(gates, stored)
@@ -196,12 +197,12 @@ def validate(
 
 
 def decode_flaw(error: DecodeError) -> FieldError:
-    """The error for an object that cannot be read."""
+    """Return the error for an object that cannot be decoded."""
     return FieldError(ErrorType.INVALID, error.path or ".", detail=error.problem)
 
 
 def _name_errors(new: wire.VerticalPodAutoscaler, stored: wire.Spec | None) -> Iterator[FieldError]:
-    """Names that no object can have; a target that an update leaves as it was passes."""
+    """Yield errors for names that are too long; a target that an update leaves unchanged passes."""
     metadata, target = new.metadata or NO_METADATA, (new.spec or wire.Spec()).target_ref
     names = {"metadata.name": metadata.name}
     if target is not None and (stored is None or target != stored.target_ref):

@@ -21,16 +21,16 @@ from trimtab.core.model.resources import BOTH, Resource
 _PATH: Final = "spec.resourcePolicy.containerPolicies"
 _NO_POLICY: Final = wire.ContainerPolicy()
 _THOUSANDTHS: Final = 1000
-"""The original takes the bump-up ratio in thousandths, rounded up."""
+"""The original reads the bump-up ratio in thousandths, rounded up."""
 _UNITS: Final = {Resource.CPU: "milli CPUs", Resource.MEMORY: "bytes"}
 GATE_IS_OFF: Final = "not supported when feature flag PerVPAConfig is disabled"
 
 
 def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterator[FieldError]:
-    """Every mistake in the container policies."""
+    """Yield every mistake in the container policies."""
     count = len(container_policies(new))
     if count > bounds.MAX_POLICIES:
-        # One error instead of thousands; and what an update leaves as it was passes unread.
+        # One error instead of thousands; an unchanged list passes without further checks.
         if container_policies(new) != container_policies(old):
             yield field_errors.too_many(_PATH, count, bounds.MAX_POLICIES)
         return
@@ -58,7 +58,7 @@ def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterat
 
 
 def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
-    """Warnings about policies that others hide, resources that pass as stored ones, and boosts."""
+    """Yield warnings about hidden policies, unsupported resources kept from before, and boosts."""
     if len(container_policies(new)) > bounds.MAX_POLICIES:
         return
     yield from _hidden_warnings(container_policies(new))
@@ -75,7 +75,7 @@ def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
 
 def _hidden_warnings(policies: Sequence[wire.ContainerPolicy]) -> Iterator[str]:
     """Warn about each policy that another one for the same container hides."""
-    # The original looks them up like this, too.
+    # The same lookup order as in the original.
     first = {policy.container_name: index for index, policy in reversed([*enumerate(policies)])}
     last = {policy.container_name: index for index, policy in enumerate(policies)}
     for index, policy in enumerate(policies):
@@ -91,7 +91,7 @@ def _hidden_warnings(policies: Sequence[wire.ContainerPolicy]) -> Iterator[str]:
 def _size_errors(
     policy: wire.ContainerPolicy, before: wire.ContainerPolicy, path: str
 ) -> Iterator[FieldError]:
-    """Lists, maps and names beyond their bounds, unless the stored policy has them too."""
+    """Yield errors for lists and maps beyond their bounds; an unchanged policy passes."""
     if policy == before:
         return
     sizes = {
@@ -145,7 +145,7 @@ def _allowed_errors(policy: wire.ContainerPolicy, path: str) -> Iterator[FieldEr
 def _negative_errors(
     policy: wire.ContainerPolicy, before: wire.ContainerPolicy, path: str
 ) -> Iterator[FieldError]:
-    """Of the bounds that are new, those below zero: the original lets them reach pods."""
+    """Yield errors for new bounds below zero, which the original lets reach pods."""
     pairs = {
         f"{path}.minAllowed": (policy.min_allowed, before.min_allowed),
         f"{path}.maxAllowed": (policy.max_allowed, before.max_allowed),
@@ -199,7 +199,7 @@ def _own_config_errors(
 
 
 def at_least_one(path: str, number: int | None) -> Iterator[FieldError]:
-    """The error of a number that is given and below one."""
+    """Yield an error if the number is given and below one."""
     if number is not None and number < 1:
         yield field_errors.invalid(path, number, "must be greater than or equal to 1")
 

@@ -1,7 +1,7 @@
-"""Gates that are off still let an object keep what it already uses.
+"""Feature gates in validation: features that an object already uses stay accepted.
 
-On update a gated feature stays accepted when the stored object used it already, so that switching
-a gate off makes no object unchangeable. An object that did not use it cannot begin to.
+So switching a gate off leaves every stored object editable. An object that did not use the feature
+before cannot start to use it.
 """
 
 from trimtab.api.kinds import autoscaler_wire as wire
@@ -11,7 +11,7 @@ from trimtab.core.model.feature_gates import FeatureGates
 
 
 def widen(gates: FeatureGates, old: wire.Spec | None) -> FeatureGates:
-    """The gates, with those switched on whose feature the stored object uses."""
+    """Return the gates, plus those whose features the stored object uses."""
     if old is None:
         return gates
     mode = old.update_policy.update_mode if old.update_policy else None
@@ -25,7 +25,7 @@ def widen(gates: FeatureGates, old: wire.Spec | None) -> FeatureGates:
 
 
 def container_policies(spec: wire.Spec) -> tuple[wire.ContainerPolicy, ...]:
-    """All container policies of an object."""
+    """Return all container policies of an object."""
     return (spec.resource_policy and spec.resource_policy.container_policies) or ()
 
 

@@ -1,7 +1,7 @@
-"""Judging autoscaler manifests without a cluster, as an API server with our webhook would.
+"""Validation of autoscaler manifests without a cluster, as an API server with our webhook does it.
 
-The schema of the CRD, unknown fields and the webhook's validation, for one object after another:
-each one meets those before it as if they had been stored already.
+It checks the schema of the CRD, unknown fields and the webhook's rules, one object after another.
+Each object is checked as if those before it had been stored already.
 """
 
 import json
@@ -28,12 +28,12 @@ _KINDS: Final = (KIND, f"{KIND}Checkpoint")
 _API_VERSION: Final = f"{GROUP}/v1"
 _NOTHING: Final = Verdict((), (), ())
 _MAX_VIOLATIONS: Final = 32
-"""Maximum number of errors that are listed: a hostile object may hold thousands."""
+"""Maximum number of listed errors: a hostile object may contain thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestVerdict:
-    """What is to be said about one manifest."""
+    """Name, errors and warnings of one manifest."""
 
     name: str
     errors: tuple[FieldError, ...]
@@ -41,7 +41,7 @@ class ManifestVerdict:
 
 
 def autoscaler_manifests(document: JSON) -> Iterator[dict[str, JSON]]:
-    """The autoscalers in a document, which may be one, a list of objects, or something else."""
+    """Yield the autoscalers in a document: a single one, or those in a list of objects."""
     if not isinstance(document, dict):
         return
     kind, items = document.get("kind"), document.get("items")
@@ -53,7 +53,7 @@ def autoscaler_manifests(document: JSON) -> Iterator[dict[str, JSON]]:
 
 
 def foreign_kinds(document: JSON) -> Iterator[str]:
-    """Yield the kinds of objects that claim the autoscalers' API group without being of it."""
+    """Yield unknown kinds of objects in the autoscalers' API group."""
     if not isinstance(document, dict):
         return
     kind, items = document.get("kind"), document.get("items")
@@ -70,7 +70,7 @@ def judge(
     gates: FeatureGates,
     allow_overlapping: bool = False,
 ) -> list[ManifestVerdict]:
-    """What an API server and the webhook would say to the manifests, created in this order."""
+    """Return the verdicts on the manifests, as if they were created in this order."""
     stored: list[VerticalPodAutoscaler] = []
     judgements = []
     for manifest in manifests:
@@ -96,7 +96,7 @@ def judge(
 
 
 def explain_unreadable(data: bytes, error: DecodeError) -> tuple[FieldError, ...]:
-    """List what is wrong with an autoscaler that cannot be decoded, as `judge` lists it."""
+    """Return the errors of an autoscaler that cannot be decoded, as `judge` lists them."""
     try:
         manifest: JSON = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -117,7 +117,7 @@ def _version_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
 
 
 def _schema_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
-    # To the schema these two are optional: an API server knows them from the request's path.
+    # Optional in the schema: an API server takes both from the request's path.
     for name in ("apiVersion", "metadata"):
         if name not in manifest:
             yield field_errors.required(name)
@@ -130,7 +130,7 @@ def _unknown_field_warnings(manifest: dict[str, JSON]) -> Iterator[str]:
 
 
 def _merge(errors: Sequence[FieldError], refusals: Sequence[FieldError]) -> tuple[FieldError, ...]:
-    """The webhook's errors and those of the schema about fields that the webhook did not name."""
+    """Return the webhook's errors, and schema errors about fields without a webhook error."""
     named = {error.path for error in errors}
     return (*errors, *(refusal for refusal in refusals if refusal.path not in named))
 

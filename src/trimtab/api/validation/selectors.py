@@ -1,4 +1,4 @@
-"""Validation of `spec.selector`, alone and beside the other autoscalers of the same target."""
+"""Validation of `spec.selector`, alone and against the other autoscalers of the same target."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar, assert_never
@@ -14,10 +14,10 @@ from trimtab.core.model.selectors import Overlap, Selector
 
 _PATH: Final = "spec.selector"
 _MAX_SHOWN: Final = 200
-"""Maximum length of a selector in a message: a tenant chooses how long selectors are."""
+"""Maximum length of a selector in a message: tenants choose how long selectors are."""
 
 Sibling: TypeAlias = wire.VerticalPodAutoscaler | Autoscaler
-"""Another autoscaler: as it is written, or as it is stored, with a selector that is parsed."""
+"""Another autoscaler: on the wire, or stored with its selector parsed."""
 
 _SiblingT = TypeVar("_SiblingT", wire.VerticalPodAutoscaler, Autoscaler, Sibling)
 
@@ -32,7 +32,7 @@ _MAY_EVICT: Final = {
 def selector_errors(
     new: LabelSelector | None, old: LabelSelector | None, *, gate: bool
 ) -> Iterator[FieldError]:
-    """Every mistake in the selector; one that an update leaves as it was passes."""
+    """Yield every mistake in the selector; one that an update leaves unchanged passes."""
     if new is None or (new == old and gate):
         return
     if not gate:
@@ -53,7 +53,7 @@ def selector_errors(
 
 
 def _excess(written: LabelSelector) -> Iterator[FieldError]:
-    """Lists that are too long to be compared with those of all siblings."""
+    """Yield errors for lists that are too long to be compared with all siblings."""
     labels, expressions = written.match_labels or {}, written.match_expressions or ()
     counts = {
         f"{_PATH}.matchLabels": (len(labels), size_bounds.MAX_EXPRESSIONS),
@@ -72,7 +72,7 @@ def _excess(written: LabelSelector) -> Iterator[FieldError]:
 
 
 def selector_warnings(spec: wire.Spec) -> Iterator[str]:
-    """Warnings about a selector that does not do what people expect."""
+    """Yield warnings about a selector with unexpected effects."""
     if spec.selector is None:
         return
     if _is_empty(spec.selector):
@@ -94,10 +94,10 @@ def overlaps(
     old: wire.VerticalPodAutoscaler | None,
     others: Sequence[Sibling],
 ) -> list[str]:
-    """For each other autoscaler that may select the same pods, which one and why.
+    """Return a description of each other autoscaler that may select the same pods.
 
-    An update that changes neither target nor selector is not looked at, nor is an object whose
-    own selector is in error.
+    Empty if an update changes neither target nor selector, or if the object's own selector is
+    invalid.
     """
     found = find_overlaps(new, others) if claims_anew(new, old) else []
     return [_describe(new, sibling, overlap) for sibling, overlap in found]
@@ -106,9 +106,9 @@ def overlaps(
 def find_overlaps(
     new: wire.VerticalPodAutoscaler, others: Iterable[_SiblingT]
 ) -> list[tuple[_SiblingT, Overlap]]:
-    """Return the other autoscalers of the same target that may select the same pods, by name.
+    """Return the other autoscalers of the same target that may select the same pods.
 
-    The selector of `new` is valid, and is parsed once for all of them.
+    They are sorted by name. The selector of `new` is valid, and is parsed once for all of them.
     """
     siblings = sorted((each for each in others if _is_sibling(new, each)), key=_name)
     if not siblings:
@@ -119,7 +119,7 @@ def find_overlaps(
 
 
 def claims_anew(new: wire.VerticalPodAutoscaler, old: wire.VerticalPodAutoscaler | None) -> bool:
-    """Return True if the object claims pods, and not by the same target and selector as `old`."""
+    """Return True if the object has a target and a valid selector, and not both as in `old`."""
     is_unchanged = old is not None and _claim(new) == _claim(old)
     if _target(new) is None or is_unchanged or _is_excessive(_written(new), old):
         return False
@@ -157,7 +157,7 @@ def _problems(written: LabelSelector) -> list[selector_validation.SelectorProble
 
 
 def _selector(written: LabelSelector | None) -> Selector | None:
-    """The selector; all pods for one that cannot be read, since it must not pass as harmless."""
+    """Return the selector; all pods for an invalid one, since it must not pass as harmless."""
     return convert_selector(written, _PATH) if _is_readable(written) else None
 
 
@@ -208,7 +208,7 @@ def _advise(selector: Selector | None) -> str:
 
 
 def _is_sibling(new: wire.VerticalPodAutoscaler, other: Sibling) -> bool:
-    # Only an update meets its own stored object, and that one bears its name.
+    # Only an update meets its own stored object, which has the same name.
     return (
         _namespace(new) == _namespace(other)
         and (not _name(new) or _name(new) != _name(other))
@@ -219,12 +219,12 @@ def _is_sibling(new: wire.VerticalPodAutoscaler, other: Sibling) -> bool:
 def _claim(
     autoscaler: wire.VerticalPodAutoscaler,
 ) -> tuple[tuple[str, str] | None, LabelSelector | None]:
-    """Whose pods, and which of them."""
+    """Return target and selector."""
     return _target(autoscaler), _written(autoscaler)
 
 
 def _target(autoscaler: Sibling) -> tuple[str, str] | None:
-    # The API version does not matter: pods find their workload by kind and name alone.
+    # Without the API version: pods identify their workload by kind and name alone.
     if isinstance(autoscaler, Autoscaler):
         stored = autoscaler.target
         return (stored.kind, stored.name) if stored and stored.kind and stored.name else None

@@ -1,8 +1,8 @@
 """Validation of `startupBoost`, in the spec and in container policies.
 
-What the type does not use, negative amounts and times and two different times are refused here
-although the original's webhook lets them pass (`docs/decisions/0003`); a boost that an update
-leaves as it was is not judged by these rules.
+The original's webhook accepts unused fields, negative amounts and times, and contradictory times;
+this one refuses them (`docs/decisions/0003`). A boost that an update leaves unchanged passes these
+rules.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION
 
 _MOST_CORES: Final = quantities.parse("10k")
-"""More cores than any node has: such an amount was meant for memory."""
+"""More cores than any node has: a larger amount was meant for memory."""
 _NOT_CPU: Final = "is an amount of memory; CPU is counted in cores or millicores, such as 2 or 500m"
 
 
@@ -33,7 +33,7 @@ def boost_errors(
     *,
     gate: bool,
 ) -> Iterator[FieldError]:
-    """Every mistake in a startup boost; `old` is what stood in its place before the update."""
+    """Yield every mistake in a startup boost; `old` is the stored boost in the same place."""
     if boost is None:
         return
     if not gate:
@@ -88,7 +88,7 @@ def _foreign_member_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldErr
 
 
 def boost_warnings(boost: wire.StartupBoost | None, path: str) -> Iterator[str]:
-    """A warning about a boost that ends before its own duration does."""
+    """Yield a warning about a boost that ends before its own duration does."""
     cpu = boost and boost.cpu
     if not cpu:
         return
@@ -103,7 +103,7 @@ def boost_warnings(boost: wire.StartupBoost | None, path: str) -> Iterator[str]:
 
 
 def _read_duration(boost: wire.CpuBoost, path: str) -> tuple[timedelta | None, str]:
-    """Return the time that counts, and the field that it stands in."""
+    """Return the effective duration, and the path of its field."""
     if boost.duration_seconds is not None:
         return timedelta(seconds=boost.duration_seconds), f"{path}.durationSeconds"
     try:

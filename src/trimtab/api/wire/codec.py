@@ -1,7 +1,7 @@
-"""From bytes to wire records: one way in, one error out.
+"""From bytes to wire records, with one entry point and one kind of error.
 
-A wire record (`Wire`) names only the fields that somebody here reads; all others are skipped. As in
-the original, `null` means the same as a field that is not there.
+A wire record (`Wire`) names only the fields that Trimtab reads; others are skipped. As in the
+original, `null` means the same as an absent field.
 """
 
 import re
@@ -22,15 +22,15 @@ _MALFORMED: Final = "JSON is malformed: "
 _EXPECTED: Final = re.compile(
     r"Expected `(?P<types>[^`]+)`(?:, got `(?P<got>[^`]+)`|(?P<bound>(?: [<>]=? \S+)?))"
 )
-"""A complaint of the decoder about a type or a bound."""
+"""A message of the decoder about a type or a bound."""
 _TYPES: Final = {"int": "integer", "str": "string", "bool": "boolean", "float": "number"}
 _MAX_SHOWN: Final = 64
 _MAX_SEARCHED: Final = 2 * 1024 * 1024
-"""No object is larger; whoever sends more does not do so to be told what is wrong with it."""
+"""Maximum size of data that is searched for the bad value; no real object is larger."""
 
 
 class DecodeError(ValueError):
-    """Wire data that is not what it should be; says where (`path`) and what (`problem`)."""
+    """Raised for invalid wire data; `path` is the place and `problem` the flaw."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -39,11 +39,11 @@ class DecodeError(ValueError):
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """The part of a Kubernetes object that we read."""
+    """The part of a Kubernetes object that Trimtab reads."""
 
 
 def decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
-    """The wire record in the JSON; a DecodeError for anything that is none."""
+    """Return the wire record in the JSON; raises DecodeError for anything else."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -61,12 +61,12 @@ def decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
 def convert_each(
     items: Sequence[_T] | None, convert: Callable[[_T, str], _U], path: str
 ) -> tuple[_U, ...]:
-    """Every item converted, given the path of its place in the list."""
+    """Convert every item, given the path of its place in the list."""
     return tuple(convert(item, f"{path}[{index}]") for index, item in enumerate(items or ()))
 
 
 def _in_words(problem: str) -> str:
-    """Say what is wrong in the words of the API server instead of those of the decoder."""
+    """Return a problem in the words of the API server instead of the decoder's."""
     found = _EXPECTED.fullmatch(problem)
     if found is None:
         return problem
@@ -78,13 +78,13 @@ def _in_words(problem: str) -> str:
 
 
 def _shown(data: bytes, path: str) -> str:
-    """The value at the path as people are shown it; nothing where the path leads nowhere."""
+    """Return the value at the path as a suffix for messages; empty if there is no such value."""
     if len(data) > _MAX_SEARCHED:
         return ""
     try:
         value: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # Behind the first flaw, which is told, comes another one.
+        # The data has a further flaw behind the reported one.
         return ""
     for name, index in _STEP.findall(path):
         if isinstance(value, dict) and name in value:
@@ -93,7 +93,7 @@ def _shown(data: bytes, path: str) -> str:
             value = value[int(index)]
         else:
             return ""
-    # A whole object or list is not what is wrong; something in it is missing, or it is too much.
+    # For an object or a list, the flaw is a missing or an excess part, not the value.
     if isinstance(value, dict | list):
         return ""
     text = msgspec.json.encode(value).decode()
@@ -103,9 +103,9 @@ def _shown(data: bytes, path: str) -> str:
 class Written(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
 ):
-    """An object, or a part of one, that we write."""
+    """An object, or a part of one, that Trimtab writes."""
 
 
 def encode(written: object) -> bytes:
-    """The JSON of a written record, or of plain lists and maps of them."""
+    """Return the JSON of a written record, or of plain lists and maps of them."""
     return msgspec.json.encode(written)

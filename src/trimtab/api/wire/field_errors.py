@@ -1,4 +1,4 @@
-"""Field errors in the words that Kubernetes uses, so that clients print and parse them as usual.
+"""Field errors in the words of Kubernetes, so that clients print and parse them as usual.
 
 A `FieldError` is one cause of a 422 answer: its type is the cause's reason, its path the cause's
 field, its body the cause's message.
@@ -20,7 +20,7 @@ KIND: Final = "VerticalPodAutoscaler.autoscaling.k8s.io"
 
 
 class ErrorType(StrEnum):
-    """What kind of mistake a field holds; the value is the cause's reason on the wire."""
+    """Kind of a mistake; the value is the cause's reason on the wire."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
@@ -47,7 +47,7 @@ _WORDS: Final = {
 _GO_ESCAPES: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 
 _FIXED_POINT_LIMIT: Final = 1e6
-"""From here on Go prints floats with an exponent."""
+"""From this value on, Go prints floats with an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,61 +70,61 @@ class FieldError:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """A field that must be given and is not."""
+    """Return the error for a required field that is missing."""
     return FieldError(ErrorType.REQUIRED, path, detail=detail)
 
 
 def invalid(path: str, value: Shown, detail: str) -> FieldError:
-    """A value that breaks a rule."""
+    """Return the error for a value that breaks a rule."""
     return FieldError(ErrorType.INVALID, path, format_value(value), detail)
 
 
 def type_invalid(path: str, value: Shown, detail: str) -> FieldError:
-    """A value of the wrong JSON type."""
+    """Return the error for a value of the wrong JSON type."""
     return FieldError(ErrorType.TYPE_INVALID, path, format_value(value), detail)
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:
-    """A value outside a closed choice; the choices are listed in the order given."""
+    """Return the error for a value outside a closed set; the choices are listed in their order."""
     listed = ", ".join(map(quote, supported))
     return FieldError(ErrorType.NOT_SUPPORTED, path, quote(value), f"supported values: {listed}")
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """A field that may not be given here."""
+    """Return the error for a field that must not be given here."""
     return FieldError(ErrorType.FORBIDDEN, path, detail=detail)
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """A list that is too long."""
+    """Return the error for a list that is too long."""
     items = "item" if limit == 1 else "items"
     return FieldError(ErrorType.TOO_MANY, path, str(count), f"must have at most {limit} {items}")
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """A text that is too long; it is not shown."""
+    """Return the error for a text that is too long; the text is not shown."""
     return FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {limit} bytes")
 
 
 def duplicate(path: str, value: str, detail: str) -> FieldError:
-    """A value that may occur once and occurs again."""
+    """Return the error for a value that may occur only once."""
     return FieldError(ErrorType.DUPLICATE, path, quote(value), detail)
 
 
 def refusal(name: str, errors: Sequence[FieldError]) -> str:
-    """The message with which an autoscaler of this name is refused."""
+    """Return the message that refuses an autoscaler of this name."""
     texts = list(dict.fromkeys(map(str, errors)))
     told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return f"{KIND} {quote(name)} is invalid: {told}"
 
 
 def quote(text: str) -> str:
-    """The text as a JSON string, escaped as Go escapes it."""
+    """Return the text as a JSON string, escaped as Go escapes it."""
     return json.dumps(text, ensure_ascii=False).translate(_GO_ESCAPES)
 
 
 def format_value(value: Shown) -> str:
-    """The value as an error prints it: text and quantities quoted, numbers plain."""
+    """Return the value as an error prints it: text and quantities quoted, numbers plain."""
     match value:
         case str():
             return quote(value)

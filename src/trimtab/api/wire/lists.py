@@ -1,6 +1,6 @@
-"""Lists of objects, of any kind, one page at a time.
+"""Lists of objects of any kind, one page at a time.
 
-Each item is decoded by itself: one object that cannot be read never hides the others (F28).
+Each item is decoded by itself: an unreadable object never hides the others (F28).
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _NAMED: Final = msgspec.json.Decoder(_Named)
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that could not be decoded: which one, as far as it says, and why not."""
+    """An object that could not be decoded: its name, if readable, and the error."""
 
     namespace: str
     name: str
@@ -49,13 +49,13 @@ class Listing(Generic[_T]):
     items: tuple[_T, ...]
     unreadable: tuple[Unreadable, ...]
     resource_version: str
-    """The state of the cluster that the page shows; a watch goes on from here."""
+    """Version of the cluster state that the page shows; a watch continues from here."""
     continue_token: str
-    """What asks for the next page; empty on the last one."""
+    """Token for the next page; empty on the last one."""
 
 
 def decode_list(data: bytes, decode_item: Callable[[bytes], _T]) -> Listing[_T]:
-    """The page in the JSON of any kind of list."""
+    """Return the page in the JSON of any kind of list."""
     source = decode(_LIST, data)
     metadata = source.metadata or _ListMetadata()
     items: list[_T] = []
@@ -74,7 +74,7 @@ def decode_list(data: bytes, decode_item: Callable[[bytes], _T]) -> Listing[_T]:
 
 
 def decode_name(data: bytes) -> str:
-    """The name in the JSON of any object; empty if it has none."""
+    """Return the name in the JSON of any object; empty if it has none."""
     return (decode(_NAMED, data).metadata or NO_METADATA).name or ""
 
 
@@ -83,7 +83,7 @@ def _describe(raw: bytes, index: int, error: DecodeError) -> Unreadable:
         metadata = decode(_NAMED, raw).metadata or NO_METADATA
     except DecodeError:
         metadata = NO_METADATA
-    # The place in the list says nothing to people who know the name.
+    # With a name, the place in the list is of no use to readers.
     path = error.path if metadata.name else f"items[{index}].{error.path}".rstrip(".")
     return Unreadable(
         namespace=metadata.namespace or "",

@@ -35,16 +35,16 @@ class Metadata(Wire, frozen=True, kw_only=True):
 
 
 NO_METADATA: Final = Metadata()
-"""What an object without metadata has."""
+"""Stands for the metadata of an object without any."""
 
 
 def controlling_owner(metadata: Metadata) -> pods.OwnerReference | None:
-    """The owner that controls the object."""
+    """Return the owner that controls the object; None without one."""
     return find_controller(metadata.owner_references)
 
 
 def find_controller(references: tuple[Owner, ...] | None) -> pods.OwnerReference | None:
-    """The last owner with `controller: true`; a reference without that field does not control."""
+    """Return the last owner with `controller: true`; references without that field are skipped."""
     for owner in reversed(references or ()):
         if owner.controller:
             return pods.OwnerReference(
@@ -57,5 +57,5 @@ def find_controller(references: tuple[Owner, ...] | None) -> pods.OwnerReference
 
 
 def text_map(wire: Mapping[str, str | None] | None) -> dict[str, str]:
-    """Labels or annotations with their strings interned: many objects share the same ones."""
+    """Return labels or annotations with interned strings: many objects share the same ones."""
     return {intern(key): intern(value or "") for key, value in wire.items()} if wire else {}

@@ -18,7 +18,7 @@ from trimtab.core.model.quantities import Quantity, QuantityError
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 NOT_GIVEN: Final = msgspec.Raw()
-"""Stands where the wire has no such field."""
+"""Stands for an absent field."""
 
 _ABSENT: Final = (NOT_GIVEN, msgspec.Raw(b"null"))
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -26,10 +26,10 @@ _CPU: Final = Resource.CPU.value
 _MEMORY: Final = Resource.MEMORY.value
 
 _SHORT_BYTES: Final = 64
-"""Longer texts are not kept: a tenant could fill the memory with them."""
+"""Longer texts are not cached: a tenant could fill the memory with them."""
 
 _Pair: TypeAlias = tuple[bytes, bytes]
-"""CPU and memory as the wire has them; what is not given is empty."""
+"""Raw CPU and memory; absent amounts are empty."""
 
 
 class WireAmounts(Wire, frozen=True, kw_only=True):
@@ -40,17 +40,17 @@ class WireAmounts(Wire, frozen=True, kw_only=True):
 
 
 AmountMap: TypeAlias = dict[str, msgspec.Raw]
-"""All resources of a resource list, where extended resources matter, too."""
+"""All resources of a resource list, for cases where extended resources matter."""
 
 
 def is_given(raw: msgspec.Raw) -> bool:
-    """Whether an optional quantity is there; `null` is as good as absent."""
-    # Compared as they are: the object in a review is large, and need not be copied for this.
+    """Return True if an optional quantity is present; `null` counts as absent."""
+    # Compared as Raw, without a copy: the object in a review is large.
     return raw not in _ABSENT
 
 
 def quantity_text(raw: msgspec.Raw, path: str) -> str:
-    """The text of a quantity; a DecodeError where the wire has neither a string nor a number."""
+    """Return the text of a quantity; raises DecodeError if it is neither a string nor a number."""
     try:
         return _text(bytes(raw))
     except DecodeError as error:
@@ -58,7 +58,7 @@ def quantity_text(raw: msgspec.Raw, path: str) -> str:
 
 
 def decode_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int:
-    """Millicores or bytes of one quantity, rounded up."""
+    """Return one quantity in millicores or bytes, rounded up."""
     try:
         return _amount(resource, bytes(raw))
     except (DecodeError, quantities.QuantityError) as error:
@@ -66,7 +66,7 @@ def decode_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int:
 
 
 def decode_bound(resource: Resource, raw: msgspec.Raw, path: str) -> int:
-    """The same of an amount that others must stay within, rounded down."""
+    """Return an upper bound in millicores or bytes, rounded down."""
     try:
         return _bound(resource, bytes(raw))
     except (DecodeError, quantities.QuantityError) as error:
@@ -74,14 +74,14 @@ def decode_bound(resource: Resource, raw: msgspec.Raw, path: str) -> int:
 
 
 def decode_amounts(wire: WireAmounts | None, path: str) -> Resources | None:
-    """The amounts that a resource list names, rounded up; None where there is no list."""
+    """Return the amounts in a resource list, rounded up; None without a list."""
     if wire is None:
         return None
     return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
 
 
 def decode_bounds(wire: WireAmounts | None, path: str) -> Resources | None:
-    """The same of amounts that others must stay within, rounded down."""
+    """Return the upper bounds in a resource list, rounded down; None without a list."""
     if wire is None:
         return None
     given = ((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory))
@@ -95,29 +95,29 @@ def decode_bounds(wire: WireAmounts | None, path: str) -> Resources | None:
 def decode_allocation(
     requests: WireAmounts | AmountMap | None, limits: WireAmounts | AmountMap | None, path: str
 ) -> Allocation:
-    """What a container requests and may use at most; what is written alike is one record.
+    """Return a container's requests and limits; equal texts share one record.
 
-    Limits are rounded down: no request fits in a limit that was rounded up. So is a request that
-    is written like its limit, since both must stay equal.
+    Limits are rounded down: no request fits in a limit that was rounded up. A request with the
+    same text as its limit is rounded down, too, since both must stay equal.
     """
     try:
         return _allocation(_copy(requests), _copy(limits))
     except (DecodeError, quantities.QuantityError):
-        # Again, to say which of them it is.
+        # Decode again with paths, so that the error names the bad amount.
         return Allocation(
             _decode_list(requests, f"{path}.requests"), _decode_list(limits, f"{path}.limits")
         )
 
 
 def decode_amount_map(wire: Mapping[str, msgspec.Raw] | None, path: str) -> Resources | None:
-    """The CPU and memory among all resources of a map; None where there is no map."""
+    """Return the CPU and memory among all resources of a map; None without a map."""
     if wire is None:
         return None
     return _decode_given(((resource, wire.get(resource, NOT_GIVEN)) for resource in BOTH), path)
 
 
 def encode_amounts(amounts: Resources) -> dict[str, str]:
-    """Canonical quantities by resource name, CPU before memory."""
+    """Return canonical quantities by resource name, CPU before memory."""
     return {
         resource.value: quantities.format_amount(resource, amounts[resource])
         for resource in BOTH
@@ -140,7 +140,7 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
 
 
 def _copy(wire: WireAmounts | AmountMap | None) -> _Pair | None:
-    """The texts of quantities, which must not keep all of the answer that they stand in."""
+    """Copy the texts of quantities, so that they do not keep the whole response in memory."""
     if isinstance(wire, dict):
         return bytes(wire.get(_CPU, NOT_GIVEN)), bytes(wire.get(_MEMORY, NOT_GIVEN))
     return None if wire is None else (bytes(wire.cpu), bytes(wire.memory))
@@ -156,7 +156,7 @@ def _make_allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation
     return Allocation(_requests(requests, limits), _limits(limits))
 
 
-# Few different quantities make up a whole cluster, and few different sets of them.
+# Cached: a cluster has few different quantities, and few different sets of them.
 _shared_allocation: Final = lru_cache(maxsize=16_384)(_make_allocation)
 
 
@@ -212,11 +212,11 @@ def _text(raw: bytes) -> str:
 
 
 NEGATIVE: Final = "must be greater than or equal to 0"
-"""What is wrong with an amount below zero."""
+"""Error text for an amount below zero."""
 
 
 def read_quantity(raw: msgspec.Raw, path: str) -> Quantity | FieldError:
-    """The quantity of a field, or the error that says why it is none."""
+    """Return the quantity of a field, or the error if it is invalid."""
     try:
         return quantities.parse(quantity_text(raw, path))
     except QuantityError as error:

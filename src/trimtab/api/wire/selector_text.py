@@ -1,4 +1,4 @@
-"""Label selectors written as text, as `status.selector` of a Scale has them.
+"""Label selectors written as text, as in `status.selector` of a Scale.
 
 `app=web,tier in (front, back),!legacy`: a comma stands for "and".
 """
@@ -32,7 +32,7 @@ _OPERATORS: Final = {
 
 
 def decode_selector_text(text: str, path: str) -> Selector:
-    """The selector that the text spells; a DecodeError for anything else."""
+    """Return the selector in the text; raises DecodeError for anything else."""
     expressions: list[Expression] = []
     place = 0
     while place < len(text):

@@ -1,4 +1,4 @@
-"""What the API server says when it refuses: a `Status` object instead of the one asked for."""
+"""Refusals of the API server: a `Status` object instead of the requested one."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,10 +41,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Why something was refused."""
+    """Reason and causes of a refusal."""
 
     code: int = 0
-    """The HTTP status; 0 where the object does not say."""
+    """The HTTP status; 0 if the object has none."""
     reason: str = ""
     """A word for machines: `NotFound`, `AlreadyExists`."""
     message: str = ""
@@ -53,10 +53,10 @@ class Status:
 
 
 def decode_status(data: bytes) -> Status:
-    """The refusal in the JSON of one Status."""
+    """Return the refusal in the JSON of one Status."""
     source = decode(_DECODER, data)
     details = source.details or _Details()
-    # The original reads a delay of zero as none, which is how the server writes that it has none.
+    # A delay of zero stands for none, as in the original.
     seconds = details.retry_after_seconds or 0
     return Status(
         code=source.code or 0,

@@ -1,6 +1,6 @@
 """Times and durations on the wire: RFC 3339 and the Go duration syntax, both exact.
 
-Whatever is finer than a microsecond is cut off, since that is all a datetime holds.
+Fractions of a microsecond are cut off: a datetime cannot hold them.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from trimtab.api.wire.codec import DecodeError
 
 ZERO_TIME: Final = datetime.min.replace(tzinfo=UTC)
-"""The time that the original holds where none was set."""
+"""The time that the original holds if none was set."""
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII
@@ -33,19 +33,19 @@ _MILLISECOND: Final = 1_000
 _SECOND: Final = 1_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
 _KEPT: Final = 4096
-"""So many texts are remembered: of thousands of objects most name the same few moments."""
+"""Number of cached texts: thousands of objects name few different moments."""
 
 
 _SHORT: Final = 64
-"""Longer texts are not remembered."""
+"""Maximum length of a cached text."""
 
 
 class TimeError(ValueError):
-    """Text that is neither an RFC 3339 time nor, where one is wanted, a Go duration."""
+    """Raised for text that is not an RFC 3339 time, or not a Go duration where one is expected."""
 
 
 def parse_time(text: str) -> datetime:
-    """The moment in UTC that an RFC 3339 text names."""
+    """Return the moment in UTC that an RFC 3339 text names."""
     return (_kept_time if len(text) <= _SHORT else _parse_time)(text)
 
 
@@ -62,7 +62,7 @@ _kept_time: Final = lru_cache(maxsize=_KEPT)(_parse_time)
 
 
 def decode_time(text: str | None, path: str) -> datetime | None:
-    """The moment that a field of the wire names; None where the field is absent."""
+    """Return the moment in a field; None if the field is absent."""
     if text is None:
         return None
     try:
@@ -72,17 +72,17 @@ def decode_time(text: str | None, path: str) -> datetime | None:
 
 
 def format_time(moment: datetime) -> str:
-    """The moment in UTC to the second, as the original writes times."""
+    """Format a moment in UTC to the second, as the original writes times."""
     return _format(moment, "seconds")
 
 
 def format_micro_time(moment: datetime) -> str:
-    """The moment in UTC with six digits of a second, as leases and events have it."""
+    """Format a moment in UTC with six decimals, as in leases and events."""
     return _format(moment, "microseconds")
 
 
 def parse_duration(text: str) -> timedelta:
-    """The span that a Go duration such as `1h30m` or `1.5s` names."""
+    """Return the span that a Go duration such as `1h30m` or `1.5s` names."""
     sign = -1 if text.startswith("-") else 1
     if text.lstrip("+-") == "0" and len(text) <= len("-0"):
         return timedelta()
@@ -95,7 +95,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def decode_duration(text: str, path: str) -> timedelta:
-    """The span that a field of the wire names."""
+    """Return the span in a field."""
     try:
         return parse_duration(text)
     except TimeError as error:
@@ -103,7 +103,7 @@ def decode_duration(text: str, path: str) -> timedelta:
 
 
 def format_duration(span: timedelta) -> str:
-    """The span in Go's spelling: `1h30m0s`, `10s`, `100ms`."""
+    """Format a span in Go's spelling: `1h30m0s`, `10s`, `100ms`."""
     microseconds = span // _MICROSECOND
     sign = "-" if microseconds < 0 else ""
     return sign + _format_positive(abs(microseconds))
@@ -115,7 +115,7 @@ def _format(moment: datetime, precision: str) -> str:
 
 
 def _nanoseconds(whole: str, fraction: str, unit: str) -> int:
-    # Cut, so that no number of digits can make this slow; what is cut is below a nanosecond or
+    # Cut digits, so that long numbers cannot make this slow. The rest is below a nanosecond or
     # above every duration.
     digits = fraction[:18]
     scale: int = 10 ** len(digits)

@@ -1,7 +1,7 @@
-"""Events of a watch, of any kind of object, and the name under which an object is stored.
+"""Events of a watch, for any kind of object, and the name under which an object is stored.
 
-Each event is decoded by itself: an object that cannot be read becomes an event of its own (F28).
-Only an event that does not even say which object it is about is an error.
+Each event is decoded by itself: an unreadable object becomes an event of its own (F28). Only an
+event without its object's name is an error.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class _Event(Wire, frozen=True, kw_only=True):
 
 
 class ObjectName(NamedTuple):
-    """Which object of its kind; the namespace of a cluster-wide one is empty."""
+    """Namespace and name of an object; the namespace of a cluster-wide one is empty."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class StoredObject(Generic[RecordT]):
 
 @dataclass(frozen=True, slots=True)
 class Applied(Generic[RecordT]):
-    """The object is there, and this is how it looks now."""
+    """The object exists, with this content."""
 
     entry: StoredObject[RecordT]
     version: str
@@ -59,7 +59,7 @@ class Applied(Generic[RecordT]):
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """The object is there, but how it looks now cannot be read."""
+    """The object exists, but its content cannot be read."""
 
     unreadable: Unreadable
     version: str
@@ -75,20 +75,20 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Everything up to this version has been told."""
+    """All events up to this version have been sent."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRefused:
-    """The server cannot go on; 410 if it has forgotten the version to go on from."""
+    """The server refuses to continue the watch; 410 if the version is too old."""
 
     status: Status
 
 
 Told: TypeAlias = Applied[RecordT] | Spoiled | Removed | Bookmark
-"""What a watch tells of objects."""
+"""An event that a watch reports."""
 
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _EVENT: Final = msgspec.json.Decoder(_Event)
@@ -96,7 +96,7 @@ _EXPIRED: Final = ("Expired", "Gone")
 
 
 def decode_entry(data: bytes, decode_record: Callable[[bytes], RecordT]) -> StoredObject[RecordT]:
-    """The object in the JSON, under its name."""
+    """Return the object in the JSON, with its name."""
     name, _ = _identify(data)
     return StoredObject(name, decode_record(data))
 
@@ -104,7 +104,7 @@ def decode_entry(data: bytes, decode_record: Callable[[bytes], RecordT]) -> Stor
 def decode_event(
     data: bytes, decode_record: Callable[[bytes], RecordT]
 ) -> Told[RecordT] | WatchRefused:
-    """The event in one line of a watch."""
+    """Return the event in one line of a watch."""
     event = decode(_EVENT, data)
     match event.type:
         case "ADDED" | "MODIFIED":

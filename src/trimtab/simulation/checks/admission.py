@@ -1,4 +1,4 @@
-"""Checks that pods are evicted only while somebody gives their successors another size."""
+"""Checks that pods are evicted only while admission works, and that requests obey the policy."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -19,12 +19,12 @@ from trimtab.simulation.world.world import World
 
 
 class AdmissionAlive(Checker):
-    """No pod is evicted when, for all that the updater can know, admission is away.
+    """No component evicts a pod when it can see that admission is away.
 
-    All that it can know is the status lease: renewed within its timeout when it was last read,
-    which is no longer ago than a plan takes to be carried out. Whoever renewed it, the lease says
-    that somebody is there. That a webhook whose lease is fresh does not answer, or that another one
-    undoes its patch, shows in what follows (`Futility`).
+    The status lease is all that the updater can see. The updater last read it no longer ago than a
+    plan takes to be carried out, and it had been renewed within its timeout then. Any holder may
+    have renewed it. The checker `Futility` covers a webhook that does not answer although its lease
+    is fresh, and another webhook that undoes the patch.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -33,7 +33,7 @@ class AdmissionAlive(Checker):
         world.leases.subscribe(self._note)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """An eviction though the lease had long run out."""
+        """Report an eviction after the status lease had expired."""
         match fact:
             case PodEvicted(at=at, actor=actor, pod=pod) if self.rules.status_lease is not None:
                 if self._renewed_at is None:
@@ -49,16 +49,16 @@ class AdmissionAlive(Checker):
             self._renewed_at = self.world.now()
 
     def _longest(self, now: datetime) -> timedelta:
-        # Who has just started believes the times in the lease, which come from another clock.
+        # An updater that has just started trusts the times in the lease, from another clock.
         skew = self.clock_doubt(now)
         return self.rules.lease_timeout + self.rules.carried_out_within + skew
 
 
 class RequestBounds(Checker):
-    """No component sets a request below minAllowed or above maxAllowed, but for a boost."""
+    """No component sets a request below minAllowed or above maxAllowed, except for a boost."""
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """What was set outside the bounds."""
+        """Report requests that were set outside the bounds."""
         match fact:
             case PodCreated(wanted=wanted, patch=patch) if patch:
                 yield from self._judge(wanted, asked_for(fact), matching.acts_on_new_pods)
@@ -75,7 +75,7 @@ class RequestBounds(Checker):
 
 
 def asked_for(fact: PodCreated) -> Pod:
-    """What our webhook made of the pod, whatever another one made of that."""
+    """Return the pod as our webhook patched it, before any other webhook."""
     try:
         return json_patch.apply_patch(fact.wanted, fact.patch)
     except PatchError:

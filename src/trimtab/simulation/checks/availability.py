@@ -1,4 +1,4 @@
-"""Checks that components never go on while a workload gets worse by what they do."""
+"""Checks that components stop when their changes make a workload worse."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -36,11 +36,11 @@ class _Health:
 
 
 class Availability(Checker):
-    """Where fewer pods are ready than before its changes the updater soon stops changing (D22).
+    """The updater soon stops changing a workload that has fewer ready pods than before (D22).
 
     Pods that others take away, and replicas that the owner no longer wants, are not counted. A pod
-    that is OOM-killed may be helped at any time, and so may one that no node has taken. An updater
-    that has just started knows of nothing that was before.
+    that was OOM-killed may be changed at any time, and so may one that no node has taken. An
+    updater that has just started does not know about earlier changes.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -50,7 +50,7 @@ class Availability(Checker):
         world.pods.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A disruption of a workload that is worse than before the ones that came first."""
+        """Report a disruption of a workload that has had too few ready pods for too long."""
         match fact:
             case ProcessStarted(actor=actor) if actor.startswith("updater"):
                 for health in self._open.values():
@@ -84,7 +84,7 @@ class Availability(Checker):
         return self.rules.worse_for + (self.rules.staleness if works_since is None else timedelta())
 
     def _review(self, workload: WorkloadName) -> None:
-        """Forget the disruptions of a workload that is as well as before them."""
+        """Forget the disruptions of a workload that has all its ready pods back."""
         health = self._open.get(workload)
         if health is None:
             return
@@ -122,20 +122,20 @@ class Availability(Checker):
 
 @dataclass(slots=True)
 class _Loop:
-    """The evictions of one workload that brought the same pods again."""
+    """Evictions of one workload whose successors looked like the evicted pods."""
 
     waiting: deque[Pod] = field(default_factory=deque)
     """Evicted pods whose successors have not come yet."""
     repeated: deque[datetime] = field(default_factory=deque)
-    """When pods were evicted whose successors look like them."""
+    """Times at which such successors were created."""
 
 
 class EvictionLoops(Checker):
-    """No workload is evicted again and again while each successor looks like the pod before it.
+    """No workload's pods are evicted repeatedly while each successor looks like the evicted pod.
 
-    A pod looks like what it has, not like what its spec asks for in vain: a boost that the kubelet
-    never took back is still there, and its successor has the same. Usage that grows slowly moves
-    memory by a bucket at a time: a successor with a bucket more looks different.
+    An evicted pod is compared by the resources that it has, not by its spec: a boost that the
+    kubelet never took back still counts. Slowly growing usage moves memory by one bucket at a time:
+    a successor with one bucket more looks different.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -143,7 +143,7 @@ class EvictionLoops(Checker):
         self._loops: dict[WorkloadName, _Loop] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """One eviction too many."""
+        """Report an eviction after too many repetitions."""
         match fact:
             case ProcessStarted(actor=actor) if actor.startswith("updater"):
                 self._loops.clear()

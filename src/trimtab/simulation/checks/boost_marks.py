@@ -1,4 +1,4 @@
-"""Checks the marks of startup boosts: who gets one, how long it stays, and what its end changes."""
+"""Checks marks of startup boosts: which pods get one, how long it stays, what its end changes."""
 
 from collections.abc import Iterator
 
@@ -16,16 +16,16 @@ from trimtab.simulation.world.world import World
 
 
 class BoostMarks(Checker):
-    """The mark of a boost stays until the kubelet reports less CPU; no eviction before (D20)."""
+    """A boost's mark stays until the kubelet reports less CPU; no eviction before that (D20)."""
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._boosted: dict[str, frozenset[str]] = {}
-        """By uid the containers that have a mark, or had one and still have its CPU."""
+        """Containers by pod uid that have a mark, or had one and still have the boosted CPU."""
         world.pods.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A mark that goes too soon, or a pod that goes with its boost."""
+        """Report a mark that is removed too soon, or a pod that is evicted with its boost."""
         match fact:
             case PodPatched(actor=actor, before=before, after=after):
                 lost = frozenset(startup_boost.boosted_containers(before)) - set(
@@ -59,10 +59,10 @@ class BoostMarks(Checker):
 
 
 class BoostEnds(Checker):
-    """The end of a boost changes nothing but CPU of boosted containers."""
+    """The end of a boost changes only the CPU of boosted containers."""
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """Anything else that a resize of a boosted pod changes."""
+        """Report anything else that a resize of a boosted pod changes."""
         if not isinstance(fact, PodResized) or self.past.calm.lacks_gate(fact.actor):
             return
         boosted = startup_boost.boosted_containers(fact.before)
@@ -77,13 +77,13 @@ class BoostEnds(Checker):
 
 
 class BoostGate(Checker):
-    """With its gate off the updater ends no boost, and evicts no pod for its boost (D20).
+    """With its gate off the updater ends no boost and evicts no pod because of a boost (D20).
 
-    Whatever else is wrong with a boosted pod may be changed, like that of any other.
+    The updater may change everything else about a boosted pod, as with any other pod.
     """
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A boosted pod that is changed for its boost though the gate is off."""
+        """Report a boosted pod that is changed for its boost though the gate is off."""
         match fact:
             case PodEvicted(actor=actor, pod=pod) if self._judges(actor, pod):
                 governors = self.past.governors(pod, matching.acts_on_running_pods)
@@ -100,7 +100,7 @@ class BoostGate(Checker):
 
 
 def _boosts(before: Pod, pod: Pod) -> list[tuple[int, int]]:
-    """The CPU of all containers that were boosted."""
+    """Return CPU request and limit of every container that was boosted before."""
     boosted = startup_boost.boosted_containers(before)
     return [
         (amount_of(each.spec.requests, Resource.CPU), amount_of(each.spec.limits, Resource.CPU))
@@ -110,7 +110,7 @@ def _boosts(before: Pod, pod: Pod) -> list[tuple[int, int]]:
 
 
 def _wants_more_than_an_end(pod: Pod, governor: Autoscaler) -> bool:
-    """Tell whether something other than boosted CPU is off its target."""
+    """Return True if any resource but boosted CPU differs from its target."""
     boosted = startup_boost.boosted_containers(pod)
     targets = {entry.container_name: entry.target for entry in governor.recommendation or ()}
     return any(
@@ -125,7 +125,7 @@ class RealBoosts(Checker):
     """A boost that adds nothing (factor 1, quantity 0) marks no pod (D7)."""
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A mark that stands for no boost."""
+        """Report a mark that stands for no boost."""
         if not isinstance(fact, PodCreated):
             return
         marked = set(startup_boost.boosted_containers(fact.pod)) - set(
@@ -153,7 +153,7 @@ def _adds(boost: CpuBoost | None) -> bool:
 
 
 def _waits(container: Container, names: frozenset[str]) -> bool:
-    """Tell whether a container of these has more CPU than its spec asks for."""
+    """Return True if the container is one of `names` and has more CPU than its spec requests."""
     if container.name not in names or container.status is None:
         return False
     has = amount_of(container.status.requests, Resource.CPU)
@@ -161,7 +161,7 @@ def _waits(container: Container, names: frozenset[str]) -> bool:
 
 
 def _keeps(container: Container, boosted: tuple[str, ...]) -> tuple[Resources, Resources]:
-    """Requests and limits of the container that the end of a boost may not change."""
+    """Return the requests and limits that the end of a boost may not change."""
     requests, limits = container.spec.requests or {}, container.spec.limits or {}
     if container.name not in boosted:
         return requests, limits

@@ -1,4 +1,4 @@
-"""Checks startup boosts: they are left alone before their time, and none lasts for ever."""
+"""Checks that startup boosts neither end too early nor last forever."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -16,15 +16,15 @@ from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
 _CROWDED_FOR: Final = timedelta(minutes=30)
-"""An owner whose pod was refused tries again ever later."""
+"""Time after a quota refusal in which boosts may end early: owners retry with back-off."""
 
 
 class Boosts(Checker):
-    """A boosted pod is left alone until a boost of it is over, and none outlives its hard limit.
+    """A boosted pod stays unchanged until one of its boosts is over; none outlives its hard limit.
 
-    The limit is only held against a component that works: nothing broken, and time to act. A pod
-    that finds no node for a minute is better off without its boosts. Boosts also end early in a
-    namespace where a quota has lately refused a pod.
+    The limit applies only while nothing is broken and the updater has had time to act. A pod that
+    finds no node for a minute loses its boosts. Boosts also end early in a namespace where a quota
+    has recently refused a pod.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -32,14 +32,14 @@ class Boosts(Checker):
         self._boosted: dict[str, RecentValues[Pod]] = {}
         self._reported: set[str] = set()
         self._refused_at: dict[str, datetime] = {}
-        """By namespace when a quota last refused a pod."""
+        """Time of the last quota refusal, by namespace."""
         world.pods.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A boosted pod that was changed before its time."""
+        """Report a boosted pod that was changed too early."""
         match fact:
             case PodEvicted(actor=actor) | PodResized(actor=actor) if self._lacks_gate(actor):
-                # Another rule says what such a one may do.
+                # `BoostGate` checks an updater whose gate is off.
                 return
             case PodEvicted(actor=actor, pod=pod) if startup_boost.boosted_containers(pod):
                 yield f"{actor} evicted {pod.namespace}/{pod.name}, which is boosted"
@@ -57,7 +57,7 @@ class Boosts(Checker):
                 return
 
     def check(self) -> Iterator[str]:
-        """Boosts that should have ended long ago."""
+        """Report boosts that should have ended long ago."""
         since = self.past.calm.since
         if since is None or not self.past.calm.runs("updater"):
             return
@@ -90,14 +90,14 @@ class Boosts(Checker):
         return not any(waits)
 
     def _expired(self, pod: Pod) -> frozenset[str]:
-        """The containers whose boost may seem to be over, by any recent look at the pod."""
+        """Return the containers whose boost seems over in any recent version of the pod."""
         now = self.world.now()
         governors: list[Autoscaler | None] = [
             *self.past.governors(pod, matching.acts_on_running_pods)
         ]
         timeline = self._boosted.get(pod.uid)
         looks = [pod] if timeline is None else timeline.seen(now)
-        # Who sees the pod as it is also sees that it has found a node.
+        # An updater with a current view also sees that the pod has found a node.
         views = [pod] if self._is_current(now) else looks
         if any(startup_boost.finds_no_room(view, now + self.clock_doubt(now)) for view in views):
             return frozenset(startup_boost.boosted_containers(pod))
@@ -115,7 +115,7 @@ class Boosts(Checker):
         )
 
     def _is_current(self, now: datetime) -> bool:
-        """Tell whether the updater has worked for so long that no view of it is old."""
+        """Return True if the updater has worked long enough to have no stale view."""
         since = self.past.calm.works_since("updater")
         return since is not None and now - since >= self.rules.staleness
 

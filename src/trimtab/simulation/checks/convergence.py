@@ -1,4 +1,4 @@
-"""Checks that a cluster which has come to rest is where it should be."""
+"""Checks that a cluster comes to rest, and that it rests with the right sizes."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -31,25 +31,28 @@ from trimtab.simulation.world.world import World
 
 _CHANGING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
 _KINDS: Final = ("DaemonSet", "ReplicaSet", "Rollout", "StatefulSet")
-"""Owners that make a pod anew and know how many they want."""
+"""Kinds of owners that replace an evicted pod and have a number of replicas."""
 _PATIENCE: Final = timedelta(minutes=30)
-"""How long a pod may take to get the size that it should have."""
+"""Longest time that a pod may take to get its size."""
 _TRIFLE: Final = 0.05
-"""Share of a request by which nothing that restarts need grow, and nothing at all shrink."""
+"""Share of a request: smaller growth and smaller reductions are never required."""
 _LITTLE: Final = 0.1
-"""Share of a request by which nothing that restarts need shrink."""
+"""Share of a request: smaller reductions that restart something are not required."""
 _EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 _CUT_TO_NODES: Final = "capped to fit the largest node"
 
 
 class Converged(Checker):
-    """Once it has to be quiet no pod is outside its bounds for long, if nothing is in its way.
+    """In the quiet phase no pod stays outside its bounds for long unless a change is prevented.
 
-    In the way are a mode that changes no pod, requirements, too few replicas, siblings that are not
-    ready, a horizontal autoscaler, a PodDisruptionBudget, a quota, a limit range, a node without
-    room, nodes that are all too small for the target, a target that the pod nearly has, the last
-    ready pod that would restart to shrink, and what the autoscaler itself says of changes that have
-    no effect.
+    A change is prevented by:
+
+    - a mode that changes no pod, update requirements, or a horizontal autoscaler;
+    - too few replicas, siblings that are not ready, or the last ready pod restarting to shrink;
+    - a PodDisruptionBudget, a quota or a limit range;
+    - a node without room, or nodes that are all too small for the target;
+    - a target that the pod nearly has;
+    - the condition `UpdatesWithoutEffect` of the autoscaler.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -58,11 +61,11 @@ class Converged(Checker):
         self._outside_since: dict[str, datetime] = {}
 
     def begin(self) -> None:
-        """Let it have to be quiet from now on."""
+        """Start the quiet phase now."""
         self._begins = self.world.now()
 
     def check(self) -> Iterator[str]:
-        """Pods that nobody brings to their size."""
+        """Report pods that stay outside their bounds for too long."""
         now = self.world.now()
         if self._begins is None or now < self._begins:
             return
@@ -72,7 +75,7 @@ class Converged(Checker):
         for uid, since in self._outside_since.items():
             if now - since > _PATIENCE:
                 pod = outside[uid]
-                # Once is enough.
+                # Report each pod once.
                 self._outside_since[uid] = datetime.max.replace(tzinfo=now.tzinfo)
                 yield f"{pod.namespace}/{pod.name} is outside its bounds since {since:%H:%M}"
 
@@ -110,12 +113,12 @@ class Converged(Checker):
         )
 
     def _has_room(self, pod: Pod, governor: Autoscaler) -> bool:
-        """Tell whether the pod fits on its node with its target, beside all others there."""
+        """Return True if the pod with its target fits on its node beside all other pods there."""
         node = self.world.nodes.find("", pod.node_name)
         if node is None:
             return True
         if _CUT_TO_NODES in pod.annotations.get(UPDATES, ""):
-            # What DaemonSets may take on a node counts as well, whether they take it or not.
+            # That cap also reserves room for DaemonSet pods that are not there.
             return False
         others, held = self.world.neighbours_of(pod), self._held(pod)
         targets = {each.container_name: each.target for each in governor.recommendation or ()}
@@ -166,7 +169,7 @@ def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
 
 
 def _restarts_to_shrink(pod: Pod, governor: Autoscaler) -> bool:
-    """Return True if the pod grows in nothing, and a container restarts to get smaller."""
+    """Return True if no resource of the pod grows, and a container restarts to shrink."""
     entries = {entry.container_name: entry for entry in governor.recommendation or ()}
     pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
     sizes = [
@@ -193,22 +196,20 @@ _TOLD_WITHIN: Final = timedelta(minutes=3)
 
 @dataclass(slots=True)
 class _Changes:
-    """How many pods of an owner were changed for the same targets."""
+    """Number of pods of an owner that were changed for the same targets."""
 
     targets: Mapping[str, Resources]
     count: int = 0
 
 
 class Quiet(Checker):
-    """Once it has to be quiet no target rises, and no pod is changed twice for the same target.
+    """In the quiet phase no target rises, and no pod is changed twice for the same target.
 
-    It has to be from `begin` on, or from the moment that the rules name: all faults have ended, all
-    loads are steady and there was time to settle. What still moves then is the past, which weighs
-    less with every day: a target may fall for as long as anything larger is being forgotten, and
-    bounds grow narrower with every day that is known, so that a pod which always lay inside of them
-    may come to lie outside. It is brought to its target then, once, and that is the end of it.
-    Jobs go on to be made: one that is boosted may use more CPU than its limit allows without the
-    boost, so a target of CPU may rise from that.
+    The quiet phase starts with `begin`, or at the moment that the rules name: all faults have
+    ended, all loads are steady and there was time to settle. A target may still fall while larger
+    usage decays. Bounds still narrow with every day of history, so a pod may come to lie outside
+    them. It is then brought to its target once. New Jobs still start: a boosted one may use more
+    CPU than its limit allows without the boost, so its CPU target may rise.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -218,11 +219,11 @@ class Quiet(Checker):
         self._unboosted_at: dict[tuple[WorkloadName, str], datetime] = {}
 
     def begin(self) -> None:
-        """Let it have to be quiet from now on."""
+        """Start the quiet phase now."""
         self._begins = self.world.now()
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """Whatever happens though nothing should."""
+        """Report targets that rise and pods that are changed again."""
         if isinstance(fact, PodPatched):
             self._note_ended_boosts(fact)
         if self._begins is None or fact.at < self._begins:
@@ -231,7 +232,7 @@ class Quiet(Checker):
             case PodEvicted(actor=actor, pod=pod):
                 yield from self._count(pod, f"{actor} evicted")
             case PodResized(actor=actor, before=pod) if not startup_boost.boosted_containers(pod):
-                # Jobs go on to be made; that the boost of a new pod ends is no unrest.
+                # New Jobs still start, and the end of a boost is no violation.
                 yield from self._count(pod, f"{actor} resized")
             case StatusPublished(actor=actor, before=before, after=after):
                 for risen in self._risen_targets(before, after):
@@ -247,7 +248,7 @@ class Quiet(Checker):
         changes.count += 1
         workload = None if owner is None else self.world.find_workload(owner)
         wanted = 0 if workload is None else workload.replicas or 0
-        # While one of them is made anew there are fewer than there should be.
+        # While a pod is being replaced there are fewer pods than replicas.
         siblings = sum(disruption_budgets.owner_of(each) == owner for each in self.world.pods)
         if changes.count > max(wanted, siblings):
             yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
@@ -275,7 +276,7 @@ class Quiet(Checker):
                 self._unboosted_at[workload, name] = fact.at
 
     def _is_boosted(self, autoscaler: Autoscaler, container_name: str) -> bool:
-        """Tell whether usage of a boosted Job may be new: it is told a little after the boost."""
+        """Return True if usage of a boosted Job may still arrive, shortly after its boost."""
         target = autoscaler.target
         if target is None or target.kind not in _KINDS_OF_JOBS:
             return False
@@ -294,7 +295,7 @@ def _targets(autoscaler: Autoscaler) -> Mapping[str, Resources]:
 
 @dataclass(slots=True)
 class _Record:
-    """What came of the evictions of one workload."""
+    """Results of the evictions of one workload."""
 
     waiting: deque[Pod] = field(default_factory=deque)
     """Evicted pods whose successors have not come yet."""
@@ -303,11 +304,11 @@ class _Record:
 
 
 class Futility(Checker):
-    """When some successors in a row came in no other size, nobody goes on evicting (F16).
+    """Evictions stop after several successors in a row came in an unchanged size (F16).
 
-    Whether it was the webhook, another one after it, or a limit range plays no part. Any pod of the
-    workload that admission gave another size proves that evictions help again; a process that has
-    just started may try them anew.
+    The cause does not matter: the webhook, another webhook after it, or a limit range. Any pod of
+    the workload that admission gave another size shows that evictions help again. After the start
+    of any process evictions may be tried again.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -315,7 +316,7 @@ class Futility(Checker):
         self._records: dict[WorkloadName, _Record] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """An eviction though the ones before it changed nothing."""
+        """Report an eviction although the ones before it changed nothing."""
         match fact:
             case ProcessStarted():
                 self._records.clear()
@@ -355,9 +356,9 @@ class CoolDown(Checker):
     """No process shrinks or restarts a pod within the cool-down, nor evicts it twice (F19).
 
     Growth in place that restarts nothing need not wait (D17), nor need a change that gives more
-    memory to a container that was OOM-killed. A resize that the kubelet refused or put off may be
-    followed by something else, and the end of a boost is no change of size. What a process did
-    before it crashed it cannot know.
+    memory to an OOM-killed container. Another change may follow a resize that the kubelet refused
+    or deferred. The end of a boost is no change of size. A process does not know its changes from
+    before a crash.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -365,7 +366,7 @@ class CoolDown(Checker):
         self._changed_at: dict[str, dict[str, datetime]] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A change too soon after another one."""
+        """Report a change too soon after another one."""
         match fact:
             case ProcessStarted(actor=actor):
                 self._changed_at.pop(actor, None)
@@ -396,7 +397,7 @@ class CoolDown(Checker):
             yield f"{actor} {what} {pod.namespace}/{pod.name} {passed} after it was resized"
 
     def _would_cure(self, pod: Pod) -> bool:
-        """Tell whether a successor gets more memory for a container that was OOM-killed."""
+        """Return True if a successor would get more memory for an OOM-killed container."""
         ranges = self.past.limit_ranges(pod.namespace)
         return any(
             limits.amount_of(wanted[each.name].requests, Resource.MEMORY)
@@ -409,7 +410,7 @@ class CoolDown(Checker):
 
 
 def _cures(before: Pod, after: Pod) -> bool:
-    """Tell whether a container that was OOM-killed gets more memory."""
+    """Return True if an OOM-killed container gets more memory."""
     return any(
         limits.amount_of(new.spec.requests, Resource.MEMORY)
         > limits.amount_of(old.spec.requests, Resource.MEMORY)
@@ -419,7 +420,7 @@ def _cures(before: Pod, after: Pod) -> bool:
 
 
 def _only_grows(before: Pod, after: Pod) -> bool:
-    """Return True if something of the pod grows, and nothing shrinks."""
+    """Return True if some resource of the pod grows and none shrinks."""
     pairs = [
         ((one or {}).get(kind, 0), (other or {}).get(kind, 0))
         for old, new in zip(before.containers, after.containers, strict=True)
@@ -433,6 +434,6 @@ def _only_grows(before: Pod, after: Pod) -> bool:
 
 
 def ran_out_of_memory(container: Container) -> bool:
-    """Whether a container was killed for want of memory when it last ended."""
+    """Return True if the container was OOM-killed when it last ended."""
     ends = (container.termination, container.last_termination)
     return any(end is not None and end.is_oom_kill for end in ends)

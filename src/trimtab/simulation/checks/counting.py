@@ -1,7 +1,7 @@
-"""Checks that no sample is counted twice, by what the metrics server told and what is saved of it.
+"""Checks that no sample counts twice: compares the metrics server's readings with checkpoints.
 
-That a sample was left out cannot be seen: it may be one of a pod that the recommender did not know
-yet. Usage from another source than the metrics server would look like too much.
+The checkers cannot detect a sample that was left out: its pod may have been unknown to the
+recommender. Usage from a source other than the metrics server would look like too much.
 """
 
 import math
@@ -37,15 +37,15 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(slots=True)
 class _Told:
-    """What the metrics server has told of the containers of one kind."""
+    """Samples that the metrics server has reported for the containers of one kind."""
 
     samples: int = 0
     weight: float = 0.0
-    """Of all CPU samples together, seen from the beginning of simulated time."""
+    """Total weight of all CPU samples, with the start of simulated time as reference."""
 
 
 class SamplesCountedOnce(Checker):
-    """No checkpoint holds more samples, nor more CPU weight, than the metrics server has told."""
+    """No checkpoint holds more samples or more CPU weight than the metrics server has reported."""
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
@@ -54,7 +54,7 @@ class SamplesCountedOnce(Checker):
         self._given: dict[tuple[str, str], tuple[int, float]] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """What was counted though nobody told it."""
+        """Report samples that were counted but never reported."""
         match fact:
             case UsageTold(usage=usage):
                 self._take_in(usage)
@@ -83,7 +83,7 @@ class SamplesCountedOnce(Checker):
         half_life = self.rules.usage.cpu_half_life
         place = (after.namespace, after.name)
         if place not in self._given:
-            # What was there before anybody looked was told by somebody else.
+            # An earlier recommender saved what was there at first sight.
             samples = 0 if before is None else before.aggregate.total_samples_count
             weight = 0.0 if before is None else _weight(before.aggregate.cpu_histogram, half_life)
             self._given[place] = (samples, weight)
@@ -101,7 +101,7 @@ class SamplesCountedOnce(Checker):
 
 
 def _weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
-    """What a histogram weighs, seen from the beginning of simulated time."""
+    """Return the weight of a histogram, with the start of simulated time as reference."""
     if histogram.reference_time is None:
         return 0.0
     shift: float = (histogram.reference_time - START) / half_life
@@ -109,12 +109,12 @@ def _weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
 
 
 _BUCKET_GROWTH: Final = 1.05
-"""By so much the end of a bucket may exceed what is in it."""
+"""Largest ratio of the end of a bucket to a value inside it."""
 _FIRST_BUCKET_BYTES: Final = 10_000_000
 
 
 class KillsCountedOnce(Checker):
-    """No memory target is above what the largest reading or a single OOM kill explains."""
+    """No memory target exceeds what the largest reading or a single OOM kill explains."""
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
@@ -123,7 +123,7 @@ class KillsCountedOnce(Checker):
         self._saved: set[tuple[str, str]] = set()
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A target that nothing explains."""
+        """Report a memory target that nothing explains."""
         match fact:
             case UsageTold(usage=usage):
                 self._take_in(usage)
@@ -168,7 +168,7 @@ class KillsCountedOnce(Checker):
             yield f"{actor} published {target} bytes for {where}; nothing explains over {most}"
 
     def _has_older_history(self, autoscaler: Autoscaler, entry: ContainerRecommendation) -> bool:
-        """Whether a checkpoint holds what was learned before anybody looked."""
+        """Return True if a checkpoint exists that was not created while the checker looked."""
         place = (autoscaler.namespace, f"{autoscaler.name}-{entry.container_name}")
         return place not in self._saved and self.world.checkpoints.find(*place) is not None
 
@@ -188,7 +188,7 @@ class KillsCountedOnce(Checker):
 
 
 def _request_of(pod: Pod, container_name: str) -> int:
-    """The most that a container may seem to have asked for when it was killed."""
+    """Return the largest memory request that the container may seem to have had when killed."""
     found = [container for container in pod.containers if container.name == container_name]
     return max(map(_largest_request, found), default=0)
 

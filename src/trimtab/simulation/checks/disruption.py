@@ -1,4 +1,4 @@
-"""Checks that components leave enough pods of every owner alone.
+"""Checks that components leave enough pods of every owner running.
 
 The budget is the updater's own, by its arithmetic (`core/guards/disruption_budgets.py`): a share
 of the pods that an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
@@ -29,7 +29,7 @@ _PUT_OFF: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.ERR
 
 @dataclass(frozen=True, slots=True)
 class _Disruption:
-    """A pod that a component took away, or whose containers it made restart."""
+    """A pod that a component evicted, or whose containers it restarted."""
 
     at: datetime
     uid: str
@@ -37,14 +37,13 @@ class _Disruption:
 
 
 class Disruption(Checker):
-    """Of one owner's pods never are more down by what components did than its budget allows.
+    """Components never disrupt more pods of one owner at once than its budget allows.
 
-    A pod that is evicted is down until a pod that was made later is ready in its place, and one
-    that is made to restart until it is ready again, however long that takes. But a successor that
-    has run for a while and is not ready counts as there: who waited for it could never help it to
-    another size, and where all pods crash for lack of memory each of them is as good as down. The
-    only ready pod of several is never taken away. A group below its minimum of replicas is left
-    alone, and so is a pod without an owner.
+    An evicted pod is down until a pod created later is ready in its place. A restarted pod is down
+    until it is ready again, however long that takes. A successor that has run for a while without
+    getting ready counts as there: otherwise the updater could never give it another size. Where all
+    pods are OOM-killed, each of them counts as down already. The only ready pod of several is never
+    disrupted. Groups below their minimum of replicas and pods without an owner are left alone.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -54,7 +53,7 @@ class Disruption(Checker):
         world.pods.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A disruption too many."""
+        """Report a disruption that exceeds the budget."""
         match fact:
             case PodEvicted(actor=actor, pod=pod):
                 yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
@@ -73,7 +72,7 @@ class Disruption(Checker):
         if not self._has_enough_replicas(pod, groups):
             yield f"{what} {pod.namespace}/{pod.name} of too few replicas"
         if pod.ready_since is None or pod.is_deleting or self._all_crash(owner):
-            # It is down already, or as good as down.
+            # The pod counts as down already.
             return
         if groups and all(map(_has_one_ready_of_several, groups)):
             yield f"{what} {pod.namespace}/{pod.name}, the only ready pod of its owner"
@@ -85,7 +84,7 @@ class Disruption(Checker):
         self._open.setdefault(owner, []).append(disruption)
 
     def _all_crash(self, owner: WorkloadName) -> bool:
-        """Tell whether every pod of the owner is down or was lately OOM-killed."""
+        """Return True if every pod of the owner is down or was lately OOM-killed."""
         return all(pod.ready_since is None or _was_oom_killed(pod) for pod in self._live(owner))
 
     def _has_enough_replicas(self, pod: Pod, groups: list[ReplicaGroup]) -> bool:
@@ -96,7 +95,7 @@ class Disruption(Checker):
         return max((group.live for group in groups), default=0) >= required
 
     def _count_open(self, owner: WorkloadName) -> int:
-        """How many pods are still down; of evicted ones no more than there are pods missing."""
+        """Count the pods still down; evicted ones count at most as often as pods are missing."""
         still = [each for each in self._open.get(owner, ()) if self._is_down(each)]
         self._open[owner] = still
         evicted = sum(each.is_eviction for each in still)
@@ -130,11 +129,11 @@ class Disruption(Checker):
             self._replace(owner, change.after)
 
     def _replace(self, owner: WorkloadName, successor: Pod) -> None:
-        """Let a pod that became ready be back, or take the place of the first one that it can."""
+        """Close the disruption of a pod that became ready, or of the first pod that it replaces."""
         waiting = self._open.get(owner, [])
         waiting[:] = [each for each in waiting if each.uid != successor.uid]
         if waiting and not self._count_missing(owner):
-            # Whoever took whose place, all of them are back.
+            # No pod is missing, so every evicted pod has been replaced.
             waiting[:] = [each for each in waiting if not each.is_eviction]
             return
         made_at = successor.created_at
@@ -163,7 +162,7 @@ class Disruption(Checker):
 
 
 def _most(group: ReplicaGroup, rules: Rules) -> int:
-    """How many pods of a complete group may be down at once."""
+    """Return how many pods of a complete group may be down at once."""
     return max(1, int((group.configured or 0) * rules.disruption.tolerance))
 
 
@@ -190,24 +189,24 @@ def _was_oom_killed(pod: Pod) -> bool:
 
 
 def _is_as_asked(pod: Pod) -> bool:
-    """Whether the pod serves, with what it was asked to have."""
+    """Return True if the pod is ready and has the resources that its spec requests."""
     statuses = [(each.spec.requests, each.status) for each in pod.containers]
     has_all = all(status is not None and status.requests == asked for asked, status in statuses)
     return pod.ready_since is not None and pod.resize is None and has_all
 
 
 def _shape(pod: Pod | None) -> tuple[object, ...] | None:
-    """What of a pod matters here."""
+    """Return the fields of a pod that change the count of its group."""
     if pod is None:
         return None
     return pod.uid, pod.phase, pod.is_deleting, pod.ready_since is None
 
 
 class PodBudgets(Checker):
-    """No pod is evicted that a PodDisruptionBudget does not let go at that moment."""
+    """No component evicts a pod that a PodDisruptionBudget protects at that moment."""
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """The budgets that an eviction overdraws."""
+        """Report the PodDisruptionBudgets that an eviction exceeds."""
         if not isinstance(fact, PodEvicted):
             return
         pod = fact.pod
@@ -218,7 +217,7 @@ class PodBudgets(Checker):
                 yield f"{fact.actor} evicted {pod.namespace}/{pod.name} past {budget.name}"
 
     def _allowed(self, budget: DisruptionBudget) -> int:
-        """How many healthy pods may go now; less than none if too few are healthy already."""
+        """Return how many healthy pods may go now; negative if too few are healthy already."""
         covered = [pod for pod in self.world.pods if _covers(budget, pod)]
         healthy = sum(pod.ready_since is not None and not pod.is_deleting for pod in covered)
         if budget.min_available is not None:
@@ -226,7 +225,7 @@ class PodBudgets(Checker):
         return healthy - (self._expected(covered) - (budget.max_unavailable or 0))
 
     def _expected(self, covered: list[Pod]) -> int:
-        """How many pods there should be, by the word of those who scale them."""
+        """Return how many pods the owners that scale them want."""
         scaled = {
             owner.uid: owner.replicas or 0
             for owner in map(self._find_scaled, covered)
@@ -245,16 +244,16 @@ def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
 
 
 def _needs(pod: Pod) -> int:
-    # To take away one that is not ready costs nothing, as long as enough others are.
+    # Evicting a pod that is not ready costs nothing while enough others are ready.
     return 0 if pod.ready_since is None else 1
 
 
 _NEARLY_ONE: Final = 1 - 1e-6
-"""Virtual time is counted in microseconds."""
+"""A whole token, less the rounding of virtual time to microseconds."""
 
 
 class EvictionRate(Checker):
-    """Never are more pods evicted than the rate and its burst allow, whoever evicts them (D14)."""
+    """All components together evict pods no faster than the rate and its burst allow (D14)."""
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
@@ -262,10 +261,10 @@ class EvictionRate(Checker):
         self._counted_at: datetime | None = None
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """An eviction that came too early."""
+        """Report an eviction above the rate."""
         match fact:
             case FaultBegan(fault=fault) | FaultEnded(fault=fault) if calm.sets_clock(fault):
-                # By a clock that jumps ahead enough time has passed.
+                # On a clock that jumps ahead enough time has passed.
                 self._tokens = float(self.rules.eviction_burst)
             case PodEvicted(at=at, actor=actor, pod=pod):
                 self._refill(at)

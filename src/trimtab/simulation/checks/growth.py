@@ -1,4 +1,4 @@
-"""Checks that growth which disturbs no pod does not wait."""
+"""Checks that growth which disrupts no pod does not wait."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -35,10 +35,10 @@ _GROWING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateM
 
 
 class PromptGrowth(Checker):
-    """A pod far too small grows in place within a few ticks, if that restarts nothing (D17).
+    """A pod that is far too small grows in place within a few ticks if nothing restarts (D17).
 
-    Neither a budget, nor too few replicas, nor an earlier change is a reason to wait. Everything
-    must work, the node must have room, and no quota or limit range may be in the way.
+    Budgets, too few replicas and earlier changes do not delay it. The rule holds only while
+    everything works, the node has room, and the namespace has no quota or limit range.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -47,7 +47,7 @@ class PromptGrowth(Checker):
         self._reported: set[str] = set()
 
     def check(self) -> Iterator[str]:
-        """Pods that wait for more than they have."""
+        """Report pods that wait too long for growth."""
         now, since = self.world.now(), self.past.calm.since
         if since is None or now - since < self.rules.staleness:
             self._small_since.clear()
@@ -63,7 +63,7 @@ class PromptGrowth(Checker):
                 yield f"{pod.namespace}/{pod.name} waits for growth since {begun:%H:%M}"
 
     def _single_autoscalers(self) -> dict[WorkloadName, Autoscaler]:
-        """By workload the autoscaler that alone decides about its pods, and lets them grow."""
+        """Return the only autoscaler of each workload, where it lets the pods grow in place."""
         found: dict[WorkloadName, list[Autoscaler]] = {}
         for each in self.world.autoscalers:
             if each.target is not None:
@@ -90,7 +90,7 @@ class PromptGrowth(Checker):
         return is_small and self._has_room(pod, governor)
 
     def _is_below(self, pod: Pod, governor: Autoscaler) -> bool:
-        """Tell whether a container is below its lower bound, with no HPA to hold it there."""
+        """Return True if a container is below its lower bound, with no HPA to hold it there."""
         entries = {entry.container_name: entry for entry in governor.recommendation or ()}
         wanted = container_resources.recommended_for_pod(pod, governor, ())
         return any(
@@ -110,7 +110,7 @@ class PromptGrowth(Checker):
         )
 
     def _has_room(self, pod: Pod, governor: Autoscaler) -> bool:
-        """Tell whether the node has room for what the pod would have, in the same QoS class."""
+        """Return True if the node has room for what the pod would have, in the same QoS class."""
         node = self.world.nodes.find("", pod.node_name)
         if node is None or not node.is_ready:
             return False
@@ -128,12 +128,12 @@ class PromptGrowth(Checker):
 
 
 class PromptRescues(Checker):
-    """Where all pods of an owner are OOM-killed, each killed container soon gets memory (D17).
+    """If all pods of an owner are OOM-killed, each killed container soon gets more memory (D17).
 
-    No budget of the updater is a reason to wait, and no earlier change. A PodDisruptionBudget is
-    one for an eviction, but not for growth in place that restarts nothing. A single kill after a
-    long run is no crash loop. Without a status lease of admission the updater changes nothing:
-    admission lets it run out also while something undoes its patches.
+    Budgets of the updater and earlier changes do not delay it. A PodDisruptionBudget delays an
+    eviction, but not growth in place that restarts nothing. A single kill after a long run is no
+    crash loop. Without a fresh status lease the updater changes nothing; admission also lets the
+    lease expire while something undoes its patches.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -146,7 +146,7 @@ class PromptRescues(Checker):
         world.leases.subscribe(self._note_lease)
 
     def check(self) -> Iterator[str]:
-        """Pods that go on dying though more memory is recommended for them."""
+        """Report pods that are still OOM-killed although more memory is recommended."""
         now = self.world.now()
         works = all(map(self._works, ("admission", "recommender", "updater")))
         if not works or not self._has_lease(now):
@@ -173,7 +173,7 @@ class PromptRescues(Checker):
         return since is not None and self.world.now() - since > long_enough
 
     def _has_lease(self, now: datetime) -> bool:
-        """Tell whether the status lease of admission is fresh, and the updater has seen it."""
+        """Return True if the status lease is fresh, and the updater has had time to see it."""
         if self.rules.status_lease is None:
             return True
         since, renewed_at = self._lease_since, self._renewed_at
@@ -190,7 +190,7 @@ class PromptRescues(Checker):
         self._renewed_at = now
 
     def _crashing(self, autoscaler: Autoscaler) -> list[Pod]:
-        """All pods of the autoscaler's workload, if every one of them was lately OOM-killed."""
+        """Return all pods of the autoscaler's workload if all of them were lately OOM-killed."""
         if autoscaler.target is None:
             return []
         target = autoscaler.target
@@ -208,7 +208,7 @@ class PromptRescues(Checker):
         return any(map(self._was_killed, pod.containers))
 
     def _was_killed(self, container: Container) -> bool:
-        """Tell whether the container was lately OOM-killed soon after it had begun."""
+        """Return True if the container was lately OOM-killed soon after its start."""
         now = self.world.now()
         return any(
             end is not None
@@ -221,7 +221,7 @@ class PromptRescues(Checker):
         )
 
     def _needs_memory(self, pod: Pod, autoscaler: Autoscaler) -> bool:
-        """Tell whether a killed container should get more memory, and no change is under way."""
+        """Return True if a killed container should get more memory, and no change is under way."""
         if (
             pod.resize is not None
             or pod.phase is not PodPhase.RUNNING
@@ -245,7 +245,7 @@ class PromptRescues(Checker):
         return bool(small) and (not restarts or self._may_restart(pod, autoscaler))
 
     def _may_restart(self, pod: Pod, autoscaler: Autoscaler) -> bool:
-        """Tell whether the pod may be restarted: a resize that does so is an eviction (D17).
+        """Return True if the pod may be restarted: a resize that does so is an eviction (D17).
 
         It needs as many pods as an eviction does, and PodDisruptionBudgets that let the pod go.
         """
@@ -264,12 +264,12 @@ class PromptRescues(Checker):
 class UpscaleEvictions(Checker):
     """Under UpscaleOnly a pod is evicted only for growth that matters by itself (D18).
 
-    That is growth from below the lower bound or above the update threshold, or of a pod that was
-    OOM-killed. The rule is worked out here, and not by the updater's own arithmetic.
+    That is growth from below the lower bound, growth above the update threshold, or growth of a pod
+    that was OOM-killed. The checker computes this itself, independently of the updater.
     """
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """An eviction that no growth justifies."""
+        """Report an eviction that no growth justifies."""
         if not isinstance(fact, PodEvicted):
             return
         pod = fact.pod
@@ -281,7 +281,7 @@ class UpscaleEvictions(Checker):
 
 
 def _justifies(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
-    """Tell whether the autoscaler may evict the pod, by any mode or by growth that matters."""
+    """Return True if the autoscaler may evict the pod, by any mode or by growth that matters."""
     if governor.mode is not UpdateMode.UPSCALE_ONLY:
         return True
     wanted = container_resources.recommended_for_pod(pod, governor, ranges)
@@ -302,9 +302,9 @@ def _justifies(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> 
 
 
 def _is_helpful(autoscaler: Autoscaler) -> bool:
-    """Tell whether the autoscaler lets its pods be evicted or grown for more memory."""
+    """Return True if the autoscaler lets its pods be evicted or grown for more memory."""
     true = (each.type for each in autoscaler.conditions if each.status == "True")
-    # With a single replica and no minimum of its own an eviction is not allowed.
+    # Without a minimum of its own an autoscaler does not evict a single replica.
     is_evicting = autoscaler.mode in _EVICTING and (autoscaler.min_replicas or 2) <= 1
     return (
         (autoscaler.mode in _GROWING or is_evicting)
@@ -322,7 +322,7 @@ def _claimed(world: World, workload: WorkloadName | None) -> frozenset[Held]:
 
 
 def _is_free(autoscaler: Autoscaler) -> bool:
-    """Tell whether the autoscaler lets its pods grow in place."""
+    """Return True if the autoscaler lets its pods grow in place."""
     true = (each.type for each in autoscaler.conditions if each.status == "True")
     return (
         autoscaler.mode in _GROWING

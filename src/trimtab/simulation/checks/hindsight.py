@@ -1,7 +1,7 @@
-"""Hindsight: what was true a moment ago, and what components may therefore still believe.
+"""Hindsight: recent states of the world, on which components may still act.
 
-It follows the tables of the world from the moment it is made. Nothing is kept for longer than
-anybody may be behind, but for who made a pod: a pod may outlive its owner.
+It follows the tables of the world from its creation. It keeps values only as long as a component
+may be behind; the workload of a pod is kept for longer, because a pod may outlive its owner.
 """
 
 from collections import deque
@@ -23,29 +23,29 @@ _Value = TypeVar("_Value")
 
 
 class RecentValues(Generic[_Value]):
-    """What something was, as far back as anybody may be behind."""
+    """The recent values of something, as far back as a component may be behind."""
 
     def __init__(self, span: timedelta) -> None:
         self._span = span
         self._entries: deque[tuple[datetime, _Value]] = deque()
 
     def put(self, at: datetime, value: _Value) -> None:
-        """Let this be true from now on."""
+        """Record the value that holds from now on."""
         self._entries.append((at, value))
         self._forget(at)
 
     def seen(self, now: datetime) -> list[_Value]:
-        """All that was true at some moment of the span, the latest last."""
+        """Return all values within the span, the latest last."""
         self._forget(now)
         return [value for _, value in self._entries]
 
     def moments(self, now: datetime) -> list[datetime]:
-        """When it changed during the span."""
+        """Return the times of all changes within the span."""
         self._forget(now)
         return [at for at, _ in self._entries if at > now - self._span]
 
     def at(self, moment: datetime) -> _Value | None:
-        """What was true then, if there was anything."""
+        """Return the value at that moment; None if there was none."""
         found = None
         for at, value in self._entries:
             if at > moment:
@@ -59,7 +59,7 @@ class RecentValues(Generic[_Value]):
 
 
 class Hindsight:
-    """Which autoscalers may govern a pod in the eyes of a component that is a little behind."""
+    """The world as components that are a little behind may see it."""
 
     def __init__(self, world: World, span: timedelta) -> None:
         self.calm = Calm(world)
@@ -80,7 +80,7 @@ class Hindsight:
         world.pods.subscribe(self._follow_pod)
 
     def governors(self, pod: Pod, acts: Callable[[Autoscaler], bool]) -> list[Autoscaler]:
-        """Every version of an autoscaler that may seem to govern the pod, the latest last."""
+        """Return every version of an autoscaler that may seem to govern the pod, latest last."""
         workload, now = self.topmost(pod), self._world.now()
         if workload is None:
             return []
@@ -98,49 +98,49 @@ class Hindsight:
         return found
 
     def versions(self, name: AutoscalerName) -> list[Autoscaler]:
-        """The autoscaler as it was and is, the latest last; none while it does not exist."""
+        """Return the recent versions of the autoscaler, the latest last; none if it was absent."""
         timeline = self._autoscalers.get(name)
         seen = [] if timeline is None else timeline.seen(self._world.now())
         return [each for each in seen if each is not None]
 
     def topmost(self, pod: Pod) -> WorkloadName | None:
-        """The workload at the top of the pod's owners, which may be gone by now."""
+        """Return the workload at the top of the pod's owners, which may be gone by now."""
         return self._workloads.get(pod.uid) or find_topmost(self._world, pod)
 
     def workload_named(self, namespace: str, pod_name: str) -> WorkloadName | None:
-        """The workload of the last pod that had this name."""
+        """Return the workload of the last pod that had this name."""
         return self._workloads_by_name.get((namespace, pod_name))
 
     def labels_of(self, namespace: str, pod_name: str) -> list[Mapping[str, str]]:
-        """The labels that a pod may seem to have, the latest last; none if it is gone."""
+        """Return the labels that a pod may seem to have, the latest last; none if it is gone."""
         pod = self._world.pods.find(namespace, pod_name)
         return [] if pod is None else self._seen_labels(pod, self._world.now())
 
     def uid_of(self, namespace: str, pod_name: str) -> str:
-        """The uid of a pod; empty if it is gone."""
+        """Return the uid of a pod; empty if it is gone."""
         pod = self._world.pods.find(namespace, pod_name)
         return "" if pod is None else pod.uid
 
     def target_of(self, namespace: str, autoscaler_name: str) -> WorkloadName | None:
-        """The workload that an autoscaler is for now, if it is there and says so."""
+        """Return the current target of an autoscaler; None if either is missing."""
         found = self._world.autoscalers.find(namespace, autoscaler_name)
         if found is None or found.target is None:
             return None
         return WorkloadName(namespace, found.target.kind, found.target.name)
 
     def relabelled_at(self, workload: WorkloadName) -> datetime | None:
-        """When labels of any of its pods were last changed, if they ever were."""
+        """Return when labels of any pod of the workload last changed; None if never."""
         return self._relabelled.get(workload)
 
     def selector_of(self, workload: WorkloadName) -> Selector | None:
-        """Which pods are the workload's, which may be gone by now."""
+        """Return the pod selector of the workload, which may be gone by now."""
         found = self._world.find_workload(workload)
         if found is not None:
             self._selectors[workload] = found.selector
         return self._selectors.get(workload)
 
     def limit_ranges(self, namespace: str) -> list[LimitRangeItem]:
-        """The items of all limit ranges of a namespace."""
+        """Return the items of all limit ranges of a namespace."""
         found = [each for each in self._world.limit_ranges if each.namespace == namespace]
         return [item for each in found for item in each.items]
 
@@ -195,7 +195,7 @@ class Hindsight:
 
 
 def find_topmost(world: World, pod: Pod) -> WorkloadName | None:
-    """The workload at the top of the pod's owners now."""
+    """Return the workload that is at the top of the pod's owners now."""
     found = world.find_owner(pod.namespace, pod.owner)
     while found is not None:
         above = world.find_owner(pod.namespace, found.owner)
@@ -206,7 +206,7 @@ def find_topmost(world: World, pod: Pod) -> WorkloadName | None:
 
 
 def _says(autoscaler: Autoscaler) -> tuple[object, ...]:
-    """All of an autoscaler that anybody acts on."""
+    """Return the fields of an autoscaler on which components act."""
     return (
         autoscaler.uid,
         autoscaler.generation,

@@ -1,4 +1,4 @@
-"""Checks that what was learned is not lost: checkpoints, as they are written one after another."""
+"""Checks that no history is lost: compares each checkpoint with the one before it."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -35,21 +35,20 @@ from trimtab.simulation.world.virtual_time import START
 from trimtab.simulation.world.world import World
 
 _Subject: TypeAlias = tuple[object, ...]
-"""Which pods a checkpoint is about, as its autoscaler says."""
+"""Identity of the pods that a checkpoint describes, by its autoscaler."""
 
 _ROUNDING: Final = 1e-6
-"""By which part sums of floats may differ that were added in another order."""
+"""Relative difference allowed between float sums that were added in another order."""
 
 
 class Histories(Checker):
-    """The weight of a saved histogram falls only by decay and by old age, and so do its counts.
+    """The weight and the counts of a saved histogram fall only by decay and by old age.
 
-    What nobody has added to for as long as histories are kept may be forgotten at once, all of it:
-    so much as was told before that may go, and no more. A checkpoint is written without the peaks
-    of windows that are still open. They come in when they close, so its weight only grows; where a
-    pod's labels changed while its window was open, or the clock was set back, windows that were
-    closed may be open again, and memory is not judged. When an autoscaler means other pods than
-    before, or was made anew, its history is another one.
+    Samples older than the time for which histories are kept may be dropped at once, and nothing
+    more. A checkpoint leaves out the peaks of windows that are still open. They are added when the
+    windows close, so the weight only grows. Memory is not judged where closed windows may open
+    again: after a pod's labels changed while its window was open, or after the clock was set back.
+    An autoscaler that was recreated, or selects other pods, has a new history.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -58,7 +57,7 @@ class Histories(Checker):
         self._told = Told(past, rules.usage)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """What was lost."""
+        """Report samples and weight that were lost."""
         self._told.note(fact)
         match fact:
             case CheckpointSaved(actor=actor, before=before, after=after):
@@ -91,13 +90,13 @@ class Histories(Checker):
             yield f"{lost / old.memory_histogram.total_weight:.4%} of its memory weight lost"
 
     def _forgotten_until(self) -> datetime:
-        """What is as old as this nobody has to know any more."""
+        """Return the time before which samples may be forgotten."""
         usage, now = self.rules.usage, self.world.now()
         lifetime = usage.memory_interval * usage.memory_interval_count
         return now - lifetime + self.clock_doubt(now)
 
     def _is_memory_clear(self, checkpoint: Checkpoint) -> bool:
-        """Whether no window that was closed, or lay elsewhere, may be open again."""
+        """Return True if no window may have moved or opened again after it was closed."""
         now = self.world.now()
         target = self.past.target_of(checkpoint.namespace, checkpoint.autoscaler_name)
         relabelled = None if target is None else self.past.relabelled_at(target)
@@ -113,14 +112,14 @@ class Histories(Checker):
 
 
 class KeptCheckpoints(Checker):
-    """No checkpoint of an autoscaler that is there is deleted, whether it can be read or not.
+    """No checkpoint of an existing autoscaler is deleted, even if that autoscaler is unreadable.
 
-    One that describes other pods than the autoscaler's may go, and so may one that nothing was
-    added to for as long as histories are kept.
+    A checkpoint that describes other pods than the autoscaler's may be deleted. So may one whose
+    last sample is older than the time for which histories are kept.
     """
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A checkpoint that is still needed."""
+        """Report the deletion of a checkpoint that is still needed."""
         if not isinstance(fact, CheckpointDeleted):
             return
         checkpoint = fact.checkpoint
@@ -133,7 +132,7 @@ class KeptCheckpoints(Checker):
         found = self.world.autoscalers.find(checkpoint.namespace, checkpoint.autoscaler_name)
         if found is None or found.created_at is None:
             return False
-        # Whoever is behind may not have seen yet that there is one again.
+        # A component that is behind may not have seen a recreated autoscaler yet.
         is_new = self.world.now() - found.created_at <= self.rules.staleness
         return not is_new and checkpoints.is_about_pods_of(found.selector, checkpoint.fingerprint)
 
@@ -165,10 +164,10 @@ def _name(checkpoint: Checkpoint) -> ObjectName:
 def _lost_weight(
     before: HistogramCheckpoint, after: HistogramCheckpoint, half_life: timedelta
 ) -> float:
-    """What is gone, decay and rounding apart; less than nothing if there is more.
+    """Return the weight that was lost, decay and rounding apart; negative if weight was added.
 
-    A sample weighs the less the later the reference is; as seen from one reference, what is there
-    stays as heavy as it is.
+    A sample weighs less against a later reference, so both weights are compared against the
+    earlier one.
     """
     if before.reference_time is None or before.total_weight <= 0:
         return 0.0
@@ -184,26 +183,26 @@ def _reference(histogram: HistogramCheckpoint) -> datetime:
 
 
 _RESTART_ROUNDING: Final = 0.005
-"""Which part of the weight may be on the other side of a percentile: checkpoints are coarse."""
+"""Share of the weight that coarse checkpoints may move across a percentile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """What was there when somebody began."""
+    """Targets and checkpoints at the moment when a recommender started or began to lead."""
 
     at: datetime
     said: Mapping[AutoscalerName, Mapping[str, Resources]]
-    """The published targets, by autoscaler and container."""
+    """Published targets, by autoscaler and container."""
     saved: Mapping[ObjectName, Checkpoint]
 
 
 class SteadyRestarts(Checker):
-    """After a start no target falls below what was published before and what was saved explains.
+    """After a start no target falls below both the published target and what was saved explains.
 
-    What the checkpoint and its supplement hold at that moment is what can be known (F1, F2, F3):
-    the histograms, the open windows, and the needs of OOM kills. All that was told since may have
-    been less, so the percentile is taken as if it were nothing at all; then it falls by no bucket.
-    Who begins to lead is held to the same (F41).
+    A recommender can know only what the checkpoint and its supplement held at that moment (F1, F2,
+    F3): histograms, open windows, and the memory needed after OOM kills. Usage reported since may
+    have been lower, so the checker computes the percentile as if all of it were 0. The same rule
+    holds for a recommender that begins to lead (F41).
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -213,7 +212,7 @@ class SteadyRestarts(Checker):
         self._holders: dict[tuple[str, str], str] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A target that fell."""
+        """Report a target that fell too far."""
         self._told.note(fact)
         match fact:
             case ProcessStarted(actor=actor):
@@ -255,7 +254,7 @@ class SteadyRestarts(Checker):
                     yield f"{actor} let {resource} of {where} fall below {least} to {new}"
 
     def _explained(self, saved: Checkpoint, resource: Resource, begun: datetime) -> int:
-        """The least target that follows from what is saved; 0 if nothing does."""
+        """Return the lowest target that follows from the checkpoint; 0 if none follows."""
         workload = self.past.target_of(saved.namespace, saved.autoscaler_name)
         if workload is None:
             return 0
@@ -268,7 +267,7 @@ class SteadyRestarts(Checker):
                 estimate = self._explained_bytes(saved, kind, begun)
         except CheckpointError:
             return needed
-        # One less, for what is cut off where numbers become whole.
+        # One less, because targets are truncated to integers.
         return max(int(estimate * (1 + self.rules.safety_margin)) - 1, needed)
 
     def _explained_cores(self, saved: Checkpoint, kind: ContainerKind) -> float:
@@ -302,7 +301,7 @@ class SteadyRestarts(Checker):
         return self._diluted_percentile(bank, row, new)
 
     def _needed_bytes(self, saved: Checkpoint) -> int:
-        """What OOM kills that are not too old ask for."""
+        """Return the memory needed after OOM kills that are not too old."""
         usage, now = self.rules.usage, self.world.now()
         lifetime = usage.memory_interval * usage.memory_interval_count
         oldest = (now - lifetime + self.clock_doubt(now)).timestamp()
@@ -310,7 +309,7 @@ class SteadyRestarts(Checker):
         return max((one.needed_bytes for one in levels if one.seconds > oldest), default=0)
 
     def _diluted_percentile(self, bank: HistogramBank, row: int, new: float) -> float:
-        """The percentile of what is saved and of something new that weighs so much, all of it 0."""
+        """Return the percentile of the saved samples and of zeros with the weight `new`."""
         total, fraction = float(bank.weights.totals[row]), self.rules.target_percentile
         if total <= 0:
             return 0.0
@@ -320,7 +319,7 @@ class SteadyRestarts(Checker):
     def _is_capped(
         self, autoscaler: Autoscaler, container_name: str, resource: Resource, amount: int
     ) -> bool:
-        """Whether the autoscaler allows no more than this, or did so a moment ago."""
+        """Return True if the amount is the autoscaler's maxAllowed, now or a moment ago."""
         versions = self.past.versions(autoscaler.identity)
         policies = [
             autoscalers.policy_for(version.policies, container_name) for version in versions
@@ -330,5 +329,5 @@ class SteadyRestarts(Checker):
 
 
 def _targets(autoscaler: Autoscaler) -> Mapping[str, Resources]:
-    """The published targets by container."""
+    """Return the published targets by container."""
     return {entry.container_name: entry.target for entry in autoscaler.recommendation or ()}

@@ -1,4 +1,4 @@
-"""The inspector: lets every checker see all that happens, and collects what they object to."""
+"""The inspector: passes every fact to the checkers, and collects the violations they report."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,10 +58,10 @@ ALL: Final[tuple[type[Checker], ...]] = (
     Converged,
     Quiet,
 )
-"""Every checker that there is."""
+"""All checkers."""
 
 MOST_KEPT: Final = 1000
-"""More violations than this tell nobody anything new."""
+"""Maximum number of violations kept; further ones add no information."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Violation:
 
 
 class Inspector:
-    """Follows a world with all checkers from the moment it is made."""
+    """Runs all checkers on a world from the inspector's creation."""
 
     def __init__(
         self,
@@ -90,26 +90,26 @@ class Inspector:
         chosen = rules or Rules()
         past = Hindsight(world, chosen.staleness)
         self._checkers = [make(world, past, chosen) for make in checkers]
-        # Many checkers look only now and then, and there are tens of thousands of facts.
+        # Many checkers observe no facts, and there are tens of thousands of facts.
         self._observers = [
             each for each in self._checkers if type(each).observe is not Checker.observe
         ]
         world.subscribe(self._observe)
 
     def inspect(self) -> None:
-        """Let the checkers look at how things are now."""
+        """Let the checkers judge the current state of the world."""
         for checker in self._checkers:
             for detail in checker.check():
                 self._complain(checker, detail)
 
     def expect_quiet(self) -> None:
-        """Let nothing happen any more from now on."""
+        """Start the quiet phase now."""
         for checker in self._checkers:
             if isinstance(checker, Converged | Quiet):
                 checker.begin()
 
     def violations(self) -> tuple[Violation, ...]:
-        """All that was found wrong so far."""
+        """Return the violations found so far."""
         return tuple(self._violations)
 
     def _observe(self, fact: Fact) -> None:

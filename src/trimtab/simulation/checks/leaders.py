@@ -1,4 +1,4 @@
-"""Checks that of the copies of a component that hold elections only the elected one acts."""
+"""Checks that only the leader acts among the copies of a component that hold elections."""
 
 from collections.abc import Iterator
 
@@ -19,9 +19,10 @@ from trimtab.simulation.world.world import World
 
 
 class Leaders(Checker):
-    """Whoever takes part in an election acts only while no other copy holds the lease.
+    """A copy that takes part in an election acts only while no other copy holds the lease.
 
-    A copy that never wrote a lease is not bound by this: it holds no elections.
+    A copy must not act after it released the lease either. A copy that never wrote a lease holds no
+    elections and is not judged. A fault that steals a lease counts for no copy.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -30,7 +31,7 @@ class Leaders(Checker):
         self._leaders: dict[tuple[str, str], str | None] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """An act of somebody who was not elected, or no longer."""
+        """Report an act of a copy that is not the leader."""
         match fact:
             case LeaseWritten(actor=actor, lease=lease):
                 name = (lease.namespace, lease.name)

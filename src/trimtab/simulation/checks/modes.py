@@ -22,7 +22,7 @@ from trimtab.simulation.world.world import World
 
 _EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
 _RESIZING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
-# The end of a boost brings the other containers up to date as well.
+# This rule lets the end of a boost resize other containers too; `BoostEnds` does not.
 _SIZING: Final = (*_RESIZING, UpdateMode.RECREATE, UpdateMode.AUTO)
 _ORDERLY: Final = ("Job", "StatefulSet", "DaemonSet")
 """Kinds of owners that may not, or not yet, replace an evicted pod by one like it."""
@@ -31,10 +31,10 @@ _ORDERLY: Final = ("Job", "StatefulSet", "DaemonSet")
 class Modes(Checker):
     """A pod is evicted or resized only as its autoscaler's mode says: UpscaleOnly never shrinks it.
 
-    Off and Initial leave it alone but for the end of a boost, InPlace never evicts it, and a pod
-    without an autoscaler is nobody's business. A pod that dies for lack of memory may grow in place
-    wherever its mode evicts, if something may keep it from eviction (F22). When a node puts off the
-    end of a boost, what was to grow along with it may be given up.
+    Off and Initial change only the end of a boost. InPlace never evicts a pod. Pods without an
+    autoscaler are not changed, except to end a boost. An OOM-killed pod may grow in place under any
+    evicting mode, if something may protect it from eviction (F22). When a node defers the end of a
+    boost, the updater may withdraw the growth that came with it.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -42,7 +42,7 @@ class Modes(Checker):
         self._unboosted: set[str] = set()
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """What the mode does not allow."""
+        """Report changes that the mode does not allow."""
         match fact:
             case PodEvicted(actor=actor, pod=pod):
                 ranges = self.past.limit_ranges(pod.namespace)
@@ -62,11 +62,11 @@ class Modes(Checker):
                 return
 
     def _is_protected(self, pod: Pod) -> bool:
-        """Return True if something may speak against the pod's eviction for long.
+        """Return True if something may prevent the pod's eviction for long.
 
-        That is a PodDisruptionBudget, its Job, an annotation, the order or the rollout of its
-        owner, too few replicas, rules about the size of its successor, or evicted pods that have
-        no successor.
+        That is a PodDisruptionBudget, an annotation, an owner that is a Job or replaces pods in
+        order, or a rollout. It is also too few replicas, a limit range or quota for the successor,
+        or evicted pods that have no successor.
         """
         world, namespace = self.world, pod.namespace
         if keeps_from_eviction(pod.annotations) or pod.owner is None or pod.owner.kind in _ORDERLY:
@@ -86,7 +86,7 @@ class Modes(Checker):
 
 
 def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
-    """Whether a pod that has died for want of memory gets more, and nothing less."""
+    """Return True if an OOM-killed pod in an evicting mode is resized without shrinking."""
     pairs = list(zip(before.containers, after.containers, strict=True))
     may_go = any(governor.mode in _EVICTING for governor in governors)
     has_died = any(map(ran_out_of_memory, before.containers))
@@ -94,7 +94,7 @@ def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
 
 
 def _gives_up(before: Pod, after: Pod) -> bool:
-    """Whether a resize that was put off is taken back: nothing gets more than it has."""
+    """Return True if a deferred resize is withdrawn: no container gets more than it has."""
     return before.resize in PUT_OFF and not any(
         amount > limits.amount_of(old.current.requests, resource)
         for old, new in zip(before.containers, after.containers, strict=True)
@@ -133,7 +133,7 @@ def _may_resize(before: Pod, after: Pod, governor: Autoscaler | None) -> bool:
 
 
 def _shrinks(old: Container, new: Container, boosted: tuple[str, ...]) -> bool:
-    """Whether a container gets less than it has, but for the CPU that a boost gave it."""
+    """Return True if a container gets less than it has, except for CPU of a boost."""
     has = old.current
     free = {Resource.CPU} if new.name in boosted else set()
     return any(
@@ -153,9 +153,9 @@ def _name(pod: Pod) -> str:
 
 
 class HorizontalHolds(Checker):
-    """No component changes what a horizontal autoscaler of the workload scales on.
+    """No component changes a resource that a horizontal autoscaler of the workload scales on.
 
-    But for the end of a boost, and for those who cannot know of it yet.
+    The end of a boost is exempt, and so are components that cannot know of the HPA yet.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -165,7 +165,7 @@ class HorizontalHolds(Checker):
         world.scalers.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """What was changed although it is held."""
+        """Report changes of resources that a horizontal autoscaler scales on."""
         match fact:
             case PodCreated(wanted=wanted, patch=patch) if patch:
                 yield from self._judge("admission", wanted, asked_for(fact))
@@ -193,7 +193,7 @@ class HorizontalHolds(Checker):
 
     def _is_known(self, scaler: HorizontalScaler, now: datetime) -> bool:
         since = self._since[scaler.namespace, scaler.name]
-        # Nobody acts before having seen what was there from the beginning.
+        # Components list all objects before they act, so they know the initial ones.
         return since == self._begins or now - since > self.rules.staleness
 
     def _follow(self, change: Change[HorizontalScaler]) -> None:

@@ -1,4 +1,4 @@
-"""Checks what admission does to new pods: it keeps none of them out, and sizes those it should."""
+"""Checks that admission causes no refusal of new pods, and sizes those that it should."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -18,15 +18,15 @@ from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
 _STEADY_FOR: Final = timedelta(seconds=5)
-"""After so long without a change the quotas of a namespace are taken for known."""
+"""Time without a change after which admission should know the quotas of a namespace."""
 _ROUNDING: Final = 1.01
 
 
 class Acceptable(Checker):
-    """No pod that the API server would accept is refused for what admission changed (D19).
+    """Admission causes no refusal of a pod that the API server would otherwise accept (D19).
 
-    Room in a quota is judged only where admission can know it: it works, and no pod and no quota of
-    the namespace has just changed.
+    Room in a quota is judged only where admission can know it: admission works, and no pod or quota
+    of the namespace has just changed.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -35,7 +35,7 @@ class Acceptable(Checker):
         world.quotas.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A pod that only its patch keeps out."""
+        """Report a pod that was refused only because of its patch."""
         match fact:
             case PodCreated(pod=pod) | PodGone(pod=pod) | PodResized(before=pod):
                 self._changed_at[pod.namespace] = fact.at
@@ -60,10 +60,10 @@ class Acceptable(Checker):
 
 
 class Sized(Checker):
-    """While everything works a new pod gets what is recommended for it, under any owner."""
+    """While everything works, a new pod gets the recommended resources, under any owner."""
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A governed pod that admission let in as it was."""
+        """Report a governed pod that admission did not change."""
         if not isinstance(fact, PodCreated) or not fact.webhook_answered or fact.patch:
             return
         if not _admission_works(self):
@@ -80,13 +80,13 @@ class Sized(Checker):
 
 
 class Proportions(Checker):
-    """Admission never raises a limit beyond the proportion that the spec of a new pod asks for.
+    """Admission never raises a limit beyond the limit-to-request ratio of a new pod's spec.
 
-    Nothing but the spec counts: the status of a new pod is that of another one.
+    Only the spec counts: a status in the manifest of a new pod belongs to another pod.
     """
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A limit that has grown more than the request below it."""
+        """Report a limit that has grown more than its request."""
         if not isinstance(fact, PodCreated) or not fact.patch:
             return
         for old, new in zip(fact.wanted.containers, fact.pod.containers, strict=True):
@@ -101,7 +101,7 @@ def _is_out_of_proportion(old: Allocation, new: Allocation, kind: Resource) -> b
     asked, given = limits.amount_of(new.requests, kind), limits.amount_of(new.limits, kind)
     if not request or not limit or (given <= limit and given <= asked):
         return False
-    # Memory limits are rounded up to whole numbers that people can read.
+    # Memory limits are rounded up to readable whole numbers.
     return given > limit * asked / request * _ROUNDING + 1 and given != limit
 
 
@@ -112,12 +112,12 @@ def _admission_works(checker: Checker) -> bool:
 
 
 class NodeRoom(Checker):
-    """No component asks for what no node can give: allocatable less the pods of DaemonSets (D25).
+    """No component requests more than nodes can give: allocatable less DaemonSet pods (D25).
 
-    A new pod must fit on some node, lost or not, if a node that is there could take it without its
-    patch. A resize must fit on its own node beside all pods that have been there for a while.
-    Admission does not watch pods: under UpscaleOnly pods of a DaemonSet keep what once was
-    recommended, and it cannot know of that.
+    A new pod must fit on some node, lost or not, if a ready node could take it without its patch. A
+    resize must fit on its own node beside all pods that have been there for a while. Under
+    UpscaleOnly pods of a DaemonSet keep earlier, larger recommendations. Admission does not watch
+    pods, so it cannot know these sizes.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -126,7 +126,7 @@ class NodeRoom(Checker):
         world.nodes.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A size that is too large for every node, or for the pod's own."""
+        """Report a size that is too large for every node, or for the pod's own node."""
         match fact:
             case PodCreated(wanted=wanted, pod=pod, patch=patch) if patch:
                 rooms = {
@@ -148,7 +148,7 @@ class NodeRoom(Checker):
                 return
 
     def _room(self, node: Node, *, daemons_only: bool, but: str = "") -> Resources:
-        """Room on a node beside the pods that have been there for a while."""
+        """Return the room on a node beside the pods that have been there for a while."""
         now = self.world.now()
         known = [
             pod
@@ -168,7 +168,7 @@ class NodeRoom(Checker):
         }
 
     def _visible(self, daemon: Pod, kind: Resource) -> int:
-        """Amount that a pod of a DaemonSet takes, as far as it shows without a look at pods."""
+        """Return the part of a DaemonSet pod's size that is known without watching pods."""
         takes = _least(daemon, kind)
         owner = self.world.find_owner(daemon.namespace, daemon.owner)
         governors = self.past.governors(daemon, matching.acts_on_new_pods)
@@ -190,13 +190,13 @@ class NodeRoom(Checker):
         return node.is_ready and (changed_at is None or now - changed_at > self.rules.staleness)
 
     def _follow(self, change: Change[Node]) -> None:
-        # A node that the world begins with is known to all.
+        # Components know the initial nodes.
         if change.before is not None:
             self._changed_at[change.before.name] = self.world.now()
 
 
 def _least(pod: Pod, kind: Resource) -> int:
-    """Amount that a pod takes of its node at least, by its spec and by its status."""
+    """Return the least amount that a pod takes of its node, by its spec and by its status."""
     return min(objects.reserved_total(pod, kind), objects.resource_total(pod, kind))
 
 

@@ -1,4 +1,4 @@
-"""Checks published recommendations by themselves."""
+"""Checks each published recommendation on its own."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ from trimtab.simulation.world.facts import Fact, StatusPublished
 
 
 class SoundRecommendations(Checker):
-    """A recommendation has lower bound ≤ target ≤ upper bound, inside the policy, and never 0."""
+    """A recommendation has lower bound ≤ target ≤ upper bound, within the policy, and never 0."""
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """What makes no sense."""
+        """Report recommendations that break the rule."""
         if not isinstance(fact, StatusPublished) or _is_old(fact):
             return
         after = fact.after

@@ -1,4 +1,4 @@
-"""Checks that never two pods of a workload have its role, and that the right one gets it."""
+"""Checks that no two pods of a workload have its role, and that the lease holder gets it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,35 +16,35 @@ from trimtab.simulation.world.world import World
 
 _ROLE: Final = Role()
 _SOON: Final = timedelta(minutes=3)
-"""How long after the last change, in a calm world, whoever holds a lease has the role."""
+"""Time after which a steady lease holder has the role, if no fault is active."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reign:
-    """A holder that has renewed its lease in time, again and again."""
+    """An unbroken period in which one holder renewed its lease in time."""
 
     holder: str
     since: datetime
     renewed_at: datetime
 
     def goes_on(self, holder: str, now: datetime) -> bool:
-        """Whether the lease is still held by the same, without a gap."""
+        """Return True if the same holder still has the lease, without a gap."""
         return holder == self.holder and now - self.renewed_at < leader_election.DURATION
 
     def is_settled(self, now: datetime) -> bool:
-        """Whether everybody had time to see it."""
+        """Return True if components have had time to see the holder."""
         return self.goes_on(self.holder, now) and now - self.since >= _SOON
 
 
 class Roles(Checker):
-    """Never do two pods of a workload have its role, and who keeps its lease has it soon."""
+    """No two pods of a workload have its role at once, and a steady lease holder soon has it."""
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._reigns: dict[tuple[str, str], _Reign] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
-        """A pod that gets the role while another has it."""
+        """Report a pod that gets the role while another pod has it."""
         match fact:
             case LeaseWritten():
                 self._note(fact)
@@ -55,7 +55,7 @@ class Roles(Checker):
                 return
 
     def check(self) -> Iterator[str]:
-        """Two pods that have the role, or one that should not by now."""
+        """Report two pods that have the role, or one that should have lost it by now."""
         yield from self._find_doubles()
         now, calm = self.world.now(), self.past.calm.since
         if calm is None or now - calm < self.rules.staleness:

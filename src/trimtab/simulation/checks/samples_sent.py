@@ -1,8 +1,7 @@
-"""What recommenders were told of every container: how much may be new, how much may be forgotten.
+"""Readings and kills that recommenders could see: limits for new and for forgotten weight.
 
-Of what was told a recommender may have counted all, some or nothing; what it was not told it
-cannot have counted. A weight is the most that something weighs, as a histogram sees it from the
-moment that it takes for its reference.
+A recommender may have counted any part of what it could see, and nothing else. Each weight here is
+an upper limit, computed against the reference time of a histogram.
 """
 
 from collections.abc import Mapping
@@ -24,32 +23,32 @@ ContainerKind: TypeAlias = tuple[WorkloadName, str]
 
 
 _Role: TypeAlias = tuple[str, str, LabelSet]
-"""The name of a pod, its uid and the labels that it had: a container has a window for each (S25a).
+"""Name, uid and labels of a pod: a container has a memory window for each (S25a).
 
-A successor of the same name may go on in a window of the one before, or not.
+A successor of the same name may continue the window of its predecessor, or not.
 """
 
 
 @dataclass(slots=True)
 class _Mentioned:
-    """The first and the last that was told of one container in one role, in seconds."""
+    """The first and the last time, in seconds, at which one container in one role was seen."""
 
     first: float
     last: float
     told_at: datetime
-    """When the last was told: a reading is older than that."""
+    """Time at which the last reading was reported; the reading itself is older."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """All that was told of the containers of one kind."""
+    """All readings and kills of the containers of one kind."""
 
     samples: list[float] = field(default_factory=list)
     containers: dict[_Role, _Mentioned] = field(default_factory=dict)
 
 
 class Told:
-    """When readings were told and kills showed, by kind of container."""
+    """Times of reported readings and of kills, by kind of container."""
 
     def __init__(self, past: Hindsight, settings: UsageSettings) -> None:
         self._past = past
@@ -59,7 +58,7 @@ class Told:
         self._roles: dict[tuple[str, str], list[_Role]] = {}
 
     def note(self, fact: Fact) -> None:
-        """Take in what a fact tells of containers."""
+        """Record the readings or kills of a fact."""
         match fact:
             case UsageTold(at=at, usage=usage):
                 rows = zip(usage.namespaces, usage.pods, usage.containers, usage.times, strict=True)
@@ -77,21 +76,21 @@ class Told:
                 return
 
     def count(self, kind: ContainerKind, *, until: datetime) -> int:
-        """How many readings are as old as that."""
+        """Count the readings up to a time."""
         return int(np.count_nonzero(self._samples(kind) <= until.timestamp()))
 
     def cpu_before(self, kind: ContainerKind, moment: datetime, *, seen_from: datetime) -> float:
-        """What all readings weigh together that are as old as that."""
+        """Return the CPU weight of all readings up to a time."""
         samples = self._samples(kind)
         return self._cpu_weight(samples[samples <= moment.timestamp()], seen_from)
 
     def cpu_after(self, kind: ContainerKind, moment: datetime, *, seen_from: datetime) -> float:
-        """What all readings weigh together that are newer than that."""
+        """Return the CPU weight of all readings after a time."""
         samples = self._samples(kind)
         return self._cpu_weight(samples[samples > moment.timestamp()], seen_from)
 
     def memory_before(self, kind: ContainerKind, moment: datetime, *, seen_from: datetime) -> float:
-        """What all windows weigh together in which there is anything as old as that."""
+        """Return the weight of all memory windows that hold anything up to a time."""
         latest = moment.timestamp()
         interval = self._settings.memory_interval.total_seconds()
         ends = [
@@ -110,10 +109,11 @@ class Told:
         seen_from: datetime,
         begun: datetime,
     ) -> float:
-        """Weigh all windows that are new since then, given the current ones of that time.
+        """Return the weight of all windows that are new since `moment`.
 
-        A recommender that has begun later lost what was told before and not saved: where no window
-        is known, its own begins with a reading that it was told itself.
+        `known` holds the windows that were current at that moment. A recommender that started at
+        `begun` has lost earlier readings that were not saved. Where it knows no window, a new one
+        begins with its own first reading.
         """
         interval, total = self._settings.memory_interval.total_seconds(), 0.0
         current = {
@@ -126,7 +126,7 @@ class Told:
                 continue
             anew = max(one.first, moment.timestamp() - interval)
             is_known = pod_name in current
-            # What is known goes on in one role; in any other there is another window.
+            # A known window continues in one role; every other role has a new one.
             begins = {current.pop(pod_name, anew)}
             if one.first > moment.timestamp():
                 begins.add(anew)
@@ -136,13 +136,13 @@ class Told:
         return total
 
     def _weigh_since(self, first: float, last: float, seen_from: datetime) -> float:
-        """The weight of all windows in a row that begin with one, up to a reading."""
+        """Return the weight of consecutive windows, from the start of one up to a reading."""
         interval = self._settings.memory_interval.total_seconds()
         count = int((last - first) // interval) + 1
         return self._weigh_windows(first + count * interval, max(0, count), seen_from)
 
     def _weigh_windows(self, last_end: float, count: int | None, seen_from: datetime) -> float:
-        """The weight of so many windows in a row, or of any number of them."""
+        """Return the weight of `count` consecutive windows, or of any number if it is None."""
         settings = self._settings
         ratio = 2.0 ** -(settings.memory_interval / settings.memory_half_life)
         half_lives = (last_end - seen_from.timestamp()) / settings.memory_half_life.total_seconds()
@@ -173,7 +173,7 @@ class Told:
         return kind
 
     def _believed_roles(self, namespace: str, pod_name: str) -> list[_Role]:
-        """All roles that the pod has, or seems to have; those it had last if it is gone."""
+        """Return the roles that the pod has or seems to have; the last known ones if it is gone."""
         seen = self._past.labels_of(namespace, pod_name)
         if seen:
             uid = self._past.uid_of(namespace, pod_name)

@@ -1,7 +1,7 @@
-"""How a pod comes into the world: defaults, the webhook, validation, limit ranges, quotas.
+"""Creation of pods: defaults, the webhook, validation, limit ranges and quotas.
 
 The webhook is the real admission function. When it does not answer, or its patch does not apply,
-the pod comes in as it is, which is what the failure policy Ignore means.
+the pod is created unchanged, as the failure policy Ignore demands.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,26 +27,26 @@ from trimtab.simulation.world.objects import ContainerTemplate, PodTemplate
 from trimtab.simulation.world.world import World
 
 Webhook = Callable[[Pod], Awaitable[Patch | None]]
-"""Asks the admission controller; None if it does not answer."""
+"""Calls the admission controller; None if it does not answer."""
 
 
 class Admitting:
-    """The API server's way of creating pods."""
+    """The part of the API server that creates pods."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.webhooks: list[Webhook] = []
-        """The copies of the admission controller that answer now, each in its turn."""
+        """The copies of the admission controller that answer now, called in turn."""
         self._turn = 0
         self.outages = 0
-        """For how many reasons the webhook cannot be reached now."""
+        """Number of active faults that make the webhook unreachable."""
         self.later_webhooks: list[Callable[[Pod, Pod], Pod]] = []
-        """What others do after ours, given the pod before our patch and as it is by then."""
+        """Webhooks called after ours, with the pod before our patch and the pod so far."""
 
     async def create_pod(
         self, namespace: str, name: str, template: PodTemplate, owner: OwnerReference | None
     ) -> Pod:
-        """Create a pod; ForbiddenError if limit ranges or quotas do not allow it."""
+        """Create a pod; raise ForbiddenError if limit ranges or quotas do not allow it."""
         request = f"create pods {namespace}/{name}"
         wanted = self._render(namespace, name, template, owner)
         return await self._create(request, wanted, template)
@@ -54,8 +54,8 @@ class Admitting:
     async def create_copy(self, original: Pod, name: str) -> Pod:
         """Create a pod from the manifest of another one, as `kubectl get -o yaml` prints it.
 
-        Its author has put back the requests of the template, and limits like them. The manifest
-        holds the status of the other pod: the server ignores it, but a webhook sees it.
+        Its author has put back the requests of the template, and limits equal to them. The
+        manifest holds the status of the other pod: the server ignores it, but a webhook sees it.
         """
         template = self._world.templates[original.uid]
         request = f"create pods {original.namespace}/{name}"
@@ -80,14 +80,14 @@ class Admitting:
         if world.pods.find(pod.namespace, pod.name) is not None:
             raise conflict(request, "it exists already")
         world.templates[pod.uid] = template
-        # The wire has whole seconds.
+        # Timestamps on the wire have whole seconds.
         created_at = world.now().replace(microsecond=0)
         stored = world.pods.put(replace(pod, created_at=created_at))
         world.tell(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
         return stored
 
     async def try_out(self, pod: Pod) -> Pod:
-        """What would become of a pod that is created now; nothing is."""
+        """Return the pod as it would be created now, without creating it."""
         return self._changed(pod, await self._ask(pod))
 
     async def _ask(self, wanted: Pod) -> Patch | None:
@@ -120,7 +120,7 @@ class Admitting:
             return wanted
         for webhook in self.later_webhooks:
             pod = webhook(wanted, pod)
-        # Whatever a webhook changed is defaulted once more.
+        # The server applies defaults once more after webhooks.
         return limit_ranges.with_defaults(pod, self._world.limit_ranges_in(pod.namespace))
 
     def _check(self, request: str, wanted: Pod, pod: Pod) -> None:
@@ -145,9 +145,9 @@ class Admitting:
 
 
 def _without_status(pod: Pod) -> Pod:
-    """The pod as the server stores it: whatever its manifest says of a status is dropped."""
+    """Return the pod as the server stores it: without the status of its manifest."""
     if pod.phase is PodPhase.PENDING and pod.started_at is None:
-        # Rendered from a template, so that it has none.
+        # Rendered from a template, so it has no status.
         return pod
     return replace(
         pod,
@@ -170,7 +170,7 @@ def _without_status(pod: Pod) -> Pod:
 
 
 def check_limits(request: str, container: Container) -> None:
-    """InvalidError if a container asks for more than it may have."""
+    """Raise InvalidError if a container requests more than its limits."""
     requests, limits = container.spec.requests or {}, container.spec.limits or {}
     place = f"spec.{container.kind}[{container.index}].resources"
     for resource in BOTH:
@@ -184,7 +184,7 @@ def check_limits(request: str, container: Container) -> None:
 
 
 def _as_asked(pod: Pod) -> Pod:
-    """The pod as a webhook sees it: most names and all identities are given out after that."""
+    """Return the pod as a webhook sees it: uids and most names are assigned later."""
     is_named = pod.owner is None or pod.owner.kind == "StatefulSet"
     return replace(pod, uid="", name=pod.name if is_named else "")
 

@@ -1,7 +1,7 @@
-"""The line between one copy of a component and the cluster: where requests and watches go wrong.
+"""The connection of one copy of a component to the cluster, where requests and watches fail.
 
-Faults set what is wrong with a line; a line only does what is set. A dead line belongs to a copy
-that has crashed: nothing that it still tries ever arrives.
+Faults add disturbances to a connection, and the connection only applies them. A dead connection
+belongs to a copy that has crashed: its requests never arrive.
 """
 
 import asyncio
@@ -16,36 +16,36 @@ from trimtab.simulation.api_server import requests
 from trimtab.simulation.api_server.requests import Act, Request
 
 PATIENCE: Final = timedelta(seconds=30)
-"""How long a component waits for an answer before it gives up."""
+"""Time that a component waits for an answer before it gives up."""
 _LOOK: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTrouble:
-    """What is wrong with the requests on a line."""
+    """Failure of a share of the requests on a connection."""
 
     share: float
-    """How many of them it hits."""
+    """Share of the requests that fail, between 0 and 1."""
     refusal: Callable[[str], ClusterError]
-    """What a request that is hit gets for an answer."""
+    """Makes the error that a failed request raises."""
     only: frozenset[Act] = frozenset(Act)
-    """The kinds of requests that may be hit."""
+    """The kinds of requests that may fail."""
     after_effect: bool = False
-    """Whether the request had its effect, and only the answer is lost."""
+    """True if the request takes effect, and only the answer is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """What a fault does to a line for as long as it lasts; several may come together."""
+    """Effect of a fault on a connection while the fault lasts; several may combine."""
 
     latency: timedelta = timedelta()
-    """How long the way takes at least, there and back."""
+    """Minimum round-trip time."""
     watch_lag: timedelta = timedelta()
-    """How long after a change the watches tell it, at least."""
+    """Minimum delay of watch events."""
     is_silent: bool = False
-    """Whether nothing gets through, and nothing breaks."""
+    """True if nothing gets through and no connection breaks."""
     is_cut: bool = False
-    """Whether everything breaks, and nothing new can be made."""
+    """True if all connections break and no new one can be opened."""
     trouble: ConnectionTrouble | None = None
 
 
@@ -54,41 +54,41 @@ _USUAL: Final = Disturbance(timedelta(milliseconds=5), timedelta(milliseconds=20
 
 @dataclass(slots=True)
 class SimulatedConnection:
-    """How one copy of a component reaches the cluster."""
+    """The connection of one copy of a component to the cluster."""
 
     actor: str
     random: Random
     disturbances: list[Disturbance] = field(default_factory=list)
-    """What faults do to it now."""
+    """Effects of the active faults."""
     lacks: Right | None = None
     """A right that the component's role does not give it, in any namespace."""
     breaks: int = 0
-    """How often all of its connections were broken; a watch that is older has to be made anew."""
+    """Number of times that all of its connections broke; older watches must be reopened."""
     before_request: Callable[[Request], None] | None = None
-    """Told of every request before it has its effect, and may end the copy there and then."""
+    """Called with every request before it takes effect; may crash the copy."""
     after_request: Callable[[Request], None] | None = None
-    """Told of every request after it had its effect."""
+    """Called with every request after it took effect."""
     is_dead: bool = False
 
     @property
     def latency(self) -> timedelta:
-        """How long the way takes now, there and back."""
-        # Mostly nothing is wrong, and this is asked twice for each request.
+        """The present round-trip time."""
+        # Fast path: no fault is active most of the time, and each request reads this twice.
         if not self.disturbances:
             return _USUAL.latency
         return max(each.latency for each in (_USUAL, *self.disturbances))
 
     @property
     def watch_lag(self) -> timedelta:
-        """How long after a change the watches tell it now."""
+        """The present delay of watch events."""
         if not self.disturbances:
             return _USUAL.watch_lag
         return max(each.watch_lag for each in (_USUAL, *self.disturbances))
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing gets through now, and nothing breaks."""
-        # A loop: asked each second by every view, and a generator is slow to begin.
+        """True if nothing gets through now and no connection breaks."""
+        # A plain loop: every view asks each second, and starting a generator is slow.
         for each in self.disturbances:  # noqa: SIM110
             if each.is_silent:
                 return True
@@ -96,14 +96,14 @@ class SimulatedConnection:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing can get through now."""
+        """True if all connections are broken now."""
         for each in self.disturbances:  # noqa: SIM110
             if each.is_cut:
                 return True
         return False
 
     async def send(self, request: Request) -> None:
-        """Bring a request to the cluster, or raise what keeps it from getting there."""
+        """Deliver a request to the cluster, or raise the error that stops it."""
         if self.before_request is not None:
             self.before_request(request)
         await self._travel(request)
@@ -112,7 +112,7 @@ class SimulatedConnection:
             raise refusal
 
     async def receive(self, request: Request) -> None:
-        """Bring the answer back, or raise what keeps it from getting here."""
+        """Deliver the answer, or raise the error that stops it."""
         if self.after_request is not None:
             self.after_request(request)
         await self._travel(request)
@@ -120,7 +120,7 @@ class SimulatedConnection:
             raise trouble.refusal(str(request))
 
     def refusal(self, request: Request) -> ClusterError | None:
-        """What a request that is made now gets instead of an effect; None if it has one."""
+        """Return the error that a request would get now; None if it would take effect."""
         if self.is_cut:
             return UnreachableError(str(request), "no route to the server", was_sent=False)
         if self.lacks is not None and self.lacks == replace(request.right, namespace=""):

@@ -1,8 +1,7 @@
-"""PodDisruptionBudgets: whether one more pod may be evicted now.
+"""PodDisruptionBudgets: decide if one more pod may be evicted now.
 
-The arithmetic is that of the real disruption controller and of the eviction API, whose memory of
-pods that it is about to delete is kept too: an eviction that fails after it was granted costs the
-budget for two minutes.
+The arithmetic is that of the real disruption controller and of the eviction API. As there, granted
+evictions are remembered: one that fails after it was granted costs the budget for two minutes.
 """
 
 from dataclasses import dataclass
@@ -16,14 +15,14 @@ from trimtab.simulation.world.objects import ENDED, DisruptionBudget, WorkloadOb
 from trimtab.simulation.world.world import World
 
 DISRUPTED_FOR: Final = timedelta(minutes=2)
-"""So long a pod whose eviction was granted is taken to go any moment."""
+"""Time for which a pod counts as disrupted after its eviction was granted."""
 _UNSCALED_KINDS: Final = frozenset({"CronJob", "DaemonSet", "Job"})
-"""Kinds that do not say how many pods they should have, as far as budgets ask."""
+"""Kinds whose number of pods the disruption controller cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """How a budget stands now."""
+    """Present counts of a budget."""
 
     expected: int
     healthy: int
@@ -31,7 +30,7 @@ class BudgetStatus:
 
     @property
     def allowed(self) -> int:
-        """How many healthy pods may go."""
+        """Number of healthy pods that may go."""
         return max(0, self.healthy - self.needed) if self.expected > 0 else 0
 
 
@@ -41,15 +40,15 @@ class DisruptionBudgets:
     def __init__(self, world: World) -> None:
         self._world = world
         self._granted: dict[str, datetime] = {}
-        """Until when, by uid of the pod."""
+        """End of the grant, by uid of the pod."""
 
     def grant(self, request: str, pod: Pod) -> None:
-        """Let the budget of a pod bear its eviction; raise if it cannot now."""
+        """Charge an eviction to the pod's budget; raise ApiError if it is used up."""
         if self.check(request, pod):
             self._granted[pod.uid] = self._world.now() + DISRUPTED_FOR
 
     def check(self, request: str, pod: Pod) -> bool:
-        """Whether an eviction of the pod costs its budget anything; raise if it cannot be borne."""
+        """Return True if evicting the pod uses up budget; raise ApiError if it is not allowed."""
         budgets = [budget for budget in self._world.budgets if _protects(budget, pod)]
         if not budgets or _is_beyond_protection(pod):
             return False
@@ -60,14 +59,14 @@ class DisruptionBudgets:
         if standing is None:
             raise over_budget(request, budgets[0].name)
         if pod.ready_since is None and standing.healthy >= standing.needed > 0:
-            # It is down already, and the others do without it.
+            # The pod is down already, and enough others are healthy.
             return False
         if standing.allowed == 0:
             raise over_budget(request, budgets[0].name)
         return True
 
     def standing(self, budget: DisruptionBudget) -> BudgetStatus | None:
-        """How a budget stands; None if it cannot be told, which allows nothing."""
+        """Return the counts of a budget; None if they cannot be computed, which allows nothing."""
         pods = self._world.pods_by_namespace.under(budget.namespace)
         protected = [pod for pod in pods if _protects(budget, pod)]
         healthy = sum(map(self._is_healthy, protected))
@@ -85,7 +84,7 @@ class DisruptionBudgets:
         return until is None or until <= self._world.now()
 
     def _expected(self, protected: list[Pod]) -> int | None:
-        """How many pods there should be, by those who own them; None if one does not say."""
+        """Return how many pods the owners want; None if one owner has no such number."""
         scales: dict[str, int] = {}
         for pod in protected:
             if pod.owner is None:

@@ -1,4 +1,4 @@
-"""Patches applied to pods: what a JSON Patch does to the part of a pod that deciders know."""
+"""JSON Patches applied to the part of a pod that components know."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,15 +13,15 @@ _Document: TypeAlias = "dict[str, _Document] | str"
 
 
 _SHORTEST_IN_SPEC: Final = 4
-"""In `/spec/containers/0/…` only what stands behind the position may be changed."""
+"""Shortest path in the spec: `/spec/containers/0/…` may change only fields of a container."""
 
 
 class PatchError(ValueError):
-    """A patch that does not apply: something on its path is not there."""
+    """A patch that does not apply: part of its path does not exist."""
 
 
 def apply_patch(pod: Pod, patch: Patch) -> Pod:
-    """The pod as the operations leave it; PatchError if one of them does not apply."""
+    """Return the patched pod; raise PatchError if an operation does not apply."""
     document = _open(pod)
     for operation in patch:
         _apply(document, operation)
@@ -55,7 +55,7 @@ def _unescape(key: str) -> str:
 
 
 def _open(pod: Pod) -> _Document:
-    """The pod as a document; lists are maps from positions, since nothing here changes them."""
+    """Return the pod as a document; lists become maps by position, as no patch changes them."""
     metadata: dict[str, _Document] = {}
     if pod.labels:
         metadata["labels"] = dict(pod.labels)

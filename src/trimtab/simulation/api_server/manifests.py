@@ -12,7 +12,7 @@ _Document: TypeAlias = "dict[str, _Document] | list[_Document] | str | bool | in
 
 
 def encode_manifest(pod: Pod) -> bytes:
-    """The JSON of a pod, with its status."""
+    """Return the JSON of a pod, with its status."""
     metadata: dict[str, _Document] = {
         "namespace": pod.namespace,
         "name": pod.name,

@@ -1,4 +1,4 @@
-"""The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
+"""The simulated cluster as one copy of a component sees it: the `Cluster` port."""
 
 import asyncio
 from collections.abc import (
@@ -87,7 +87,7 @@ KnownT_co = TypeVar("KnownT_co", covariant=True)
 
 
 class _KnownWorkloads:
-    """A store of workloads of one kind, as far as deciders know them."""
+    """A store of workloads of one kind, as far as components know them."""
 
     def __init__(self, reader: Reader[WorkloadObject], count: Callable[[str], int]) -> None:
         self._reader = reader
@@ -122,14 +122,14 @@ class _KnownWorkloads:
 
 
 class _Described(Protocol[KnownT_co]):
-    """An object of which deciders know only a part."""
+    """An object of which components know only a part."""
 
     @property
     def known(self) -> KnownT_co: ...
 
 
 class _KnownObjects(Generic[KnownT_co]):
-    """A store of cluster-wide objects, as far as deciders know them."""
+    """A store of objects, as far as components know them."""
 
     def __init__(self, reader: Store[_Described[KnownT_co]]) -> None:
         self._reader = reader
@@ -154,7 +154,7 @@ class _KnownObjects(Generic[KnownT_co]):
 
 
 class _KnownHorizontals(_KnownObjects[Horizontal]):
-    """A store of horizontal autoscalers, as far as deciders know them."""
+    """A store of horizontal autoscalers, as far as components know them."""
 
     def __init__(self, reader: Reader[HorizontalScaler]) -> None:
         super().__init__(reader)
@@ -165,7 +165,7 @@ class _KnownHorizontals(_KnownObjects[Horizontal]):
 
 
 class _KnownIndex:
-    """An index of them."""
+    """An index of horizontal autoscalers, as far as components know them."""
 
     def __init__(self, index: Index[HorizontalScaler]) -> None:
         self._index = index
@@ -178,7 +178,7 @@ class _KnownIndex:
 
 
 class _Scales:
-    """Workloads of all other kinds, asked for one by one; answers are believed for a while."""
+    """Workloads of all other kinds, fetched one by one and cached for a while."""
 
     def __init__(self, world: World, line: SimulatedConnection) -> None:
         self._world = world
@@ -213,7 +213,7 @@ class _Scales:
     async def _ask(self, name: WorkloadName, group: str) -> Workload | Unknown | None:
         kind = ObjectKind(f"{name.kind.lower()}s/scale", group)
         request = Request(Act.FETCH_SCALE, kind.right("get", name.namespace), name.name)
-        # As the real client does, which therefore has to run in a task.
+        # The real client has this timeout too, so it must run in a task.
         async with asyncio.timeout(_TIMEOUT.total_seconds()):
             await self._line.send(request)
             found = self._world.find_workload(name)
@@ -222,7 +222,7 @@ class _Scales:
 
 
 class SimulatedCluster:
-    """The cluster, with all that its line does to requests and watches."""
+    """The cluster, with the effects of its connection on requests and watches."""
 
     pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
@@ -259,7 +259,7 @@ class SimulatedCluster:
         }
         self.daemon_sets = self._known[DAEMON_SET]
         self.owners = WatchedOwners(self._known, _Scales(world, line))
-        # Nobody waits for it, so neither its age nor its problems count.
+        # No component waits for nodes, so neither their age nor their problems count.
         nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)
         self.nodes = _KnownObjects(nodes.reader)
 
@@ -271,7 +271,7 @@ class SimulatedCluster:
         return view.reader
 
     def _count_pods(self, owner_uid: str) -> int:
-        """The pods of an owner that have neither ended nor are about to, as its status says."""
+        """Count the pods of an owner that have not ended and are not being deleted."""
         found = self._world.pods_by_owner.under(owner_uid)
         return sum(not pod.is_deleting and pod.phase not in ENDED for pod in found)
 
@@ -279,29 +279,29 @@ class SimulatedCluster:
 
     @cached_property
     def leases(self) -> Store[Lease]:
-        """All leases; nobody watches them but who asks for it."""
+        """All leases; the watch starts at the first access."""
         return self._watch(self._clock, self._world.leases, LEASES)
 
     def workloads(self) -> Iterable[Workload]:
-        """All workloads of the well-known kinds."""
+        """Return all workloads of the well-known kinds."""
         return chain.from_iterable(self._known.values())
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
-        """The items of all limit ranges of the namespace."""
+        """Return the items of all limit ranges of the namespace."""
         found = self._limit_ranges.in_namespace(namespace)
         return [item for each in found for item in each.items]
 
     def quotas(self, namespace: str) -> Sequence[Quota]:
-        """All resource quotas of the namespace, with what is left of them by now."""
+        """Return all resource quotas of the namespace, with the amounts that are left now."""
         found = self._quotas.in_namespace(namespace)
         return [count_quota(self._world, quota) for quota in found]
 
     async def can_resize(self) -> bool:
-        """Whether pods can be resized in place here."""
+        """Return True if pods can be resized in place here."""
         return True
 
     async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
-        """Containers evicted for want of memory, each once: those known, then as they come."""
+        """Yield memory evictions of containers, each once: the known ones, then new ones."""
         changes = self._evictions.changes()
         await self._evictions.synced()
         told = set()
@@ -314,7 +314,7 @@ class SimulatedCluster:
                 yield notice.eviction
 
     def age(self) -> timedelta | None:
-        """How old the oldest view is; None before everything has been listed once."""
+        """Return the age of the oldest view; None before everything has been listed once."""
         oldest = timedelta()
         for look in self._ages:
             age = look()
@@ -324,7 +324,7 @@ class SimulatedCluster:
         return oldest
 
     def problems(self) -> Mapping[str, Exception]:
-        """What keeps us from seeing or acting now, by where."""
+        """Return the errors of watches and of missing rights, by the place where they occur."""
         found = [look() for look in self._problems]
         seeing = {where: problem for where, problem in found if problem is not None}
         return {**seeing, **self._rights.refusals()}
@@ -342,7 +342,7 @@ class SimulatedCluster:
         recommendation: Sequence[ContainerRecommendation],
         conditions: Sequence[Condition],
     ) -> None:
-        """Write an autoscaler's status, if it differs from what is there."""
+        """Write an autoscaler's status, if it differs from the present one."""
         if _differs(autoscaler, recommendation, conditions):
             status = autoscaler, tuple(recommendation), tuple(conditions)
             request = _about_status(autoscaler)
@@ -351,7 +351,7 @@ class SimulatedCluster:
     async def publish_conditions(
         self, autoscaler: Autoscaler, conditions: Sequence[Condition]
     ) -> None:
-        """Write all conditions and nothing else; ConflictError if it is not the one seen."""
+        """Write only the conditions; raise ConflictError if the autoscaler has changed."""
         wanted = encode_conditions_patch(autoscaler, conditions)
         if wanted != encode_conditions_patch(autoscaler, autoscaler.conditions):
             request = _about_status(autoscaler)
@@ -360,7 +360,7 @@ class SimulatedCluster:
             )
 
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, making the object if there is none."""
+        """Write a checkpoint, creating the object if there is none."""
         place = checkpoint.namespace, checkpoint.written_name
         verb = "create" if self.checkpoints.find(*place) is None else "patch"
         right = CHECKPOINTS.right(verb, checkpoint.namespace)
@@ -368,7 +368,7 @@ class SimulatedCluster:
         await self._ask(request, self._serving.save_checkpoint, checkpoint)
 
     async def has_autoscaler(self, name: AutoscalerName) -> bool:
-        """Return True if the autoscaler exists now, as the API server says rather than a store."""
+        """Return True if the autoscaler exists now on the API server."""
         request = Request(Act.LIST, AUTOSCALERS.right("list", name.namespace))
         return await self._ask(request, self._serving.has_autoscaler, name)
 
@@ -380,43 +380,43 @@ class SimulatedCluster:
         await self._ask(request, self._serving.delete_checkpoint, namespace, name, resource_version)
 
     async def evict(self, pod: Pod) -> None:
-        """Evict the pod, if it is still the one that was seen and its budgets allow it."""
+        """Evict the pod, if it is unchanged and its budgets allow it."""
         request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
         await self._ask(request, self._serving.evict, pod)
 
     async def try_eviction(self, pod: Pod) -> None:
-        """Raise whatever `evict` would, and evict nobody."""
+        """Raise the error that `evict` would raise, without evicting the pod."""
         request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
         await self._ask(request, self._serving.try_eviction, pod)
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
-        """Patch the pod's resources in place, if it still asks for what was seen."""
+        """Patch the pod's resources in place, if its spec still has the resources seen."""
         request = Request(Act.RESIZE, RESIZES.right("patch", pod.namespace), pod.name)
         await self._ask(request, self._serving.resize, pod, patch)
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
-        """Patch the pod's metadata, if it is still the one that was seen."""
+        """Patch the pod's metadata, if it is still the same pod."""
         request = Request(Act.PATCH_POD, PODS.right("patch", pod.namespace), pod.name)
         await self._ask(request, self._serving.patch_pod, pod, patch)
 
     async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
-        """The pods with that label, as they are on the server."""
+        """List the pods with that label from the server."""
         request = Request(Act.LIST, PODS.right("list", namespace))
         return await self._ask(request, self._serving.list_labelled, namespace, label, value)
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        """The lease as it is on the server, if there is one."""
+        """Fetch the lease from the server; None if there is none."""
         request = Request(Act.FETCH_LEASE, LEASES.right("get", namespace), name)
         return await self._ask(request, self._serving.find_lease, namespace, name)
 
     async def write_lease(self, lease: Lease) -> Lease:
-        """Create the lease or replace the version that it names; ConflictError if another did."""
+        """Create the lease or replace its version; raise ConflictError if it has changed."""
         verb = "update" if lease.resource_version else "create"
         request = Request(Act.WRITE_LEASE, LEASES.right(verb, lease.namespace), lease.name)
         return await self._ask(request, self._serving.write_lease, lease)
 
     async def emit(self, event: Event) -> None:
-        """Tell what happened; a failure is nobody's problem."""
+        """Emit an event; errors are ignored."""
         right = EVENTS.right("create", event.about.namespace)
         with suppress(ClusterError):
             await self._ask(Request(Act.EMIT, right, event.about.name), self._serving.emit, event)
@@ -445,7 +445,7 @@ def _differs(
     recommendation: Sequence[ContainerRecommendation],
     conditions: Sequence[Condition],
 ) -> bool:
-    """Whether what would be written is not there yet, as coarse as it is written."""
+    """Return True if the encoded status differs from the encoded present one."""
     wanted = encode_status_patch(
         recommendation, conditions, observed_generation=autoscaler.generation or None
     )

@@ -1,7 +1,7 @@
 """Quotas: the requests and limits that all pods of a namespace may have together.
 
-A pod that has ended costs nothing; one that is about to end costs until it is gone, unless nobody
-is there to end it.
+A pod that has ended costs nothing. A pod that is being deleted costs until it is gone, unless its
+node is not ready.
 """
 
 from trimtab.core.model.pods import Allocation, Pod
@@ -14,7 +14,7 @@ from trimtab.simulation.world.world import World
 
 
 def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str:
-    """Which quota a pod would exceed, new or other than it was before; nothing if none."""
+    """Return the message of the quota that a new or changed pod would break; empty if none."""
     for quota in world.quotas:
         if quota.namespace == pod.namespace:
             flaw = _find_flaw(world, quota, pod, before)
@@ -24,7 +24,7 @@ def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str
 
 
 def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
-    """The quota as its status shows it: with what is left."""
+    """Return the quota with the used and the remaining amounts, as its status shows it."""
     hard = {
         QuotaClaim(side, resource): most
         for side, bounds in _sides(quota)
@@ -48,7 +48,7 @@ def _find_flaw(world: World, quota: Quota, pod: Pod, before: Pod | None) -> str:
                 return f"failed quota: {quota.name}: must specify {what} for: {','.join(silent)}"
             known = 0 if before is None else _counted(before, side, resource)
             more = _counted(pod, side, resource) - known
-            # What does not grow is never refused, however little is left.
+            # The server never refuses a change that does not grow.
             if more > 0 and _used(world, pod.namespace, side, resource) + more > most:
                 return f"exceeded quota: {quota.name}, requested: {what}={more}"
     return ""

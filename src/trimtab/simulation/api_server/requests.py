@@ -1,4 +1,4 @@
-"""Requests: what a component asks of the simulated API server, and the right that it takes."""
+"""Requests of components to the simulated API server, and the right that each needs."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +13,7 @@ from trimtab.cluster.errors import ApiError, Right
 
 
 class Act(StrEnum):
-    """A kind of request; the value is what it is called in reports."""
+    """A kind of request; the value names it in reports."""
 
     LIST = "list"
     WATCH = "watch"
@@ -56,11 +56,11 @@ class ObjectKind:
     group: str = ""
 
     def right(self, verb: str, namespace: str = "") -> Right:
-        """What a role has to allow, in one namespace or in all."""
+        """Return the right that a role must grant, in one namespace or in all."""
         return _right(verb, self.resource, self.group, namespace)
 
 
-# Every request asks for one, and there are few.
+# Cached: every request needs a right, and there are few different ones.
 _right: Final = lru_cache(maxsize=4096)(Right)
 
 
@@ -83,7 +83,7 @@ _GROUPS: Final = {"CronJob": "batch", "Job": "batch", "ReplicationController": "
 
 
 def workloads(kind: str) -> ObjectKind:
-    """The workloads of a well-known kind."""
+    """Return the object kind of a well-known kind of workloads."""
     return ObjectKind(f"{kind.lower()}s", _GROUPS.get(kind, "apps"))
 
 
@@ -93,42 +93,42 @@ class Request:
 
     act: Act
     right: Right
-    """What it takes."""
+    """The right that the request needs."""
     name: str = ""
-    """The object that it is about, if it is about one."""
+    """Name of the object; empty for a request about many."""
 
     def __str__(self) -> str:
         return f"{self.act} {self.right.namespace}/{self.name}" if self.name else f"{self.right}"
 
 
 def refuse(request: str, code: HTTPStatus, message: str = "", *causes: Cause) -> ApiError:
-    """The error that a status of the server means."""
+    """Return the error for a status code of the server."""
     return errors.refusal(request, Status(code, code.phrase, message or code.phrase, causes))
 
 
 def not_found(request: str) -> ApiError:
-    """There is no such object."""
+    """Return the error for an object that does not exist."""
     return refuse(request, HTTPStatus.NOT_FOUND)
 
 
 def conflict(request: str, message: str = "the object has been modified") -> ApiError:
-    """The object is not what it was taken for."""
+    """Return the error for an object that has changed."""
     return refuse(request, HTTPStatus.CONFLICT, message)
 
 
 def invalid(request: str, field: str, message: str) -> ApiError:
-    """The server does not accept the object; it says which field."""
+    """Return the error for an object with an invalid field."""
     cause = Cause("FieldValueInvalid", message, field)
     return refuse(request, HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: {message}", cause)
 
 
 def forbidden(request: str, message: str) -> ApiError:
-    """Something, a role or a quota, does not allow it."""
+    """Return the error for a request that a role, quota or limit range forbids."""
     return refuse(request, HTTPStatus.FORBIDDEN, message)
 
 
 def lacks_right(request: str, right: Right) -> ApiError:
-    """No role gives the component that right."""
+    """Return the error for a right that no role grants to the component."""
     return forbidden(
         request,
         f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"'
@@ -137,13 +137,13 @@ def lacks_right(request: str, right: Right) -> ApiError:
 
 
 def over_budget(request: str, budget: str) -> ApiError:
-    """A PodDisruptionBudget does not allow it now."""
+    """Return the error for an eviction that a PodDisruptionBudget does not allow now."""
     cause = Cause("DisruptionBudget", f"The disruption budget {budget} does not allow it.")
     return refuse(request, HTTPStatus.TOO_MANY_REQUESTS, "", cause)
 
 
 def too_many_requests(request: str, retry_after: timedelta | None = None) -> ApiError:
-    """The server wants the caller to come later."""
+    """Return the error of a busy server that asks the caller to retry later."""
     code = HTTPStatus.TOO_MANY_REQUESTS
     status = Status(code, code.phrase, "the server is busy", retry_after=retry_after)
     return errors.refusal(request, status)

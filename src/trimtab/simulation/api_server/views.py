@@ -1,7 +1,7 @@
-"""Views: one component's copy of one kind of objects, fed through its line.
+"""Views: one component's copy of one kind of objects, fed through its connection.
 
-What is true in the world arrives a little later, or much later, or only when a lost watch is back:
-then it goes on from where it was, or lists anew if the cluster has forgotten that far back.
+Changes arrive with a delay, or only after a lost watch is open again. The watch then continues at
+its last version, or the view lists all objects again if the log no longer reaches back so far.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from trimtab.simulation.world.tables import Change, Named, Table, Versions
 RecordT = TypeVar("RecordT", bound=Named)
 
 BOOKMARK_INTERVAL: Final = timedelta(minutes=1)
-"""How often a watch confirms that nothing has changed."""
+"""Interval at which an idle watch confirms that nothing has changed."""
 RETRY_INTERVAL: Final = timedelta(seconds=1)
-"""How often a lost watch is tried again."""
+"""Interval at which a lost watch is retried."""
 _RETRY_SECONDS: Final = RETRY_INTERVAL.total_seconds()
 _NOT_CONNECTED: Final = -1
 _MOMENT: Final = 1e-6
@@ -54,9 +54,9 @@ class View(Generic[RecordT]):
         self._watch_request = Request(Act.WATCH, kind.right(Act.WATCH))
         self._due: asyncio.TimerHandle | None = None
         self.problem: ClusterError | None = None
-        """What keeps it from getting newer; None while all is well."""
+        """The error that stops updates; None while the watch works."""
         self._underway: deque[tuple[float, int]] = deque()
-        """When the watch tells of which version: changes that it has not told yet."""
+        """Arrival time and version of the changes that the watch has not delivered yet."""
         table.subscribe(self._notice)
         self._look_at(self._time() + line.latency.total_seconds())
 
@@ -66,7 +66,7 @@ class View(Generic[RecordT]):
             return
         arrives = self._time() + self._line.watch_lag.total_seconds()
         if self._underway:
-            # A watch tells of changes in their order, however slow it was with the first.
+            # A watch delivers changes in order, even if an earlier one was slow.
             arrives = max(arrives, self._underway[-1][0])
         self._underway.append((arrives, change.version))
         if self._due is None or self._due.when() > arrives:
@@ -91,20 +91,20 @@ class View(Generic[RecordT]):
         self._look_at(min(bookmark, self._underway[0][0]) if self._underway else bookmark)
 
     def _is_still_cut(self) -> bool:
-        """Tell whether the watch was refused before, and the line is cut.
+        """Return True if the watch was refused before, and the connection is cut.
 
-        Most looks of a run are these: to work out the same refusal each second is slow.
+        This is the most common case in a run, and computing the same refusal each second is slow.
         """
         is_refused = self._connection == _NOT_CONNECTED and self.problem is not None
         return is_refused and self._line.is_cut and not self._line.is_silent
 
     def _catch_up(self) -> bool:
-        """Whether the watch has told all that it can tell by now."""
+        """Return True if the view has received all changes that are due."""
         line = self._line
         is_connected = self._connection == line.breaks and not line.is_cut
         if line.is_silent:
             if not is_connected:
-                # A watch that is there just hears nothing; one that is not cannot be made.
+                # An open watch receives nothing; a lost one cannot be opened.
                 self.problem = UnreachableError(str(self._watch_request), "no answer in time")
             return False
         if self._position < self._table.forgotten and not self._list():
@@ -119,7 +119,7 @@ class View(Generic[RecordT]):
         self.problem = self._line.refusal(self._watch_request)
         if self.problem is None:
             self._connection = self._line.breaks
-            # A new watch begins with all that has happened since.
+            # A new watch delivers at once all changes since its version.
             self._underway.clear()
         return self.problem is None
 
@@ -151,7 +151,7 @@ class View(Generic[RecordT]):
         self._position = told
 
     def _hear(self) -> int:
-        """The version up to which the watch has told everything by now."""
+        """Return the version up to which the watch has delivered all changes."""
         told = self._position
         while self._underway and self._underway[0][0] <= self._time() + _MOMENT:
             told = max(told, self._underway.popleft()[1])

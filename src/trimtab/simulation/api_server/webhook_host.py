@@ -1,7 +1,7 @@
-"""What a webhook keeps in a simulated cluster: the `WebhookHost` port, without a network between.
+"""Objects of a webhook in a simulated cluster: the `WebhookHost` port, without a network.
 
-Secrets and registrations are shared by all who hold the same host. That a webhook is registered,
-or believed, changes nothing here: `admitting.py` asks it as long as it runs.
+All holders of the same host share Secrets and registrations. Registration and trust have no effect
+here: `admission.py` calls a webhook as long as it runs.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ class SimulatedWebhookHost:
         self._registrations: dict[str, Registration] = {}
 
     async def fetch_secret(self, namespace: str, name: str) -> Secret | None:
-        """The Secret as it is on the server, if there is one."""
+        """Fetch the Secret from the server; None if there is none."""
         return self._secrets.find(namespace, name)
 
     async def write_secret(self, secret: Secret) -> Secret:
-        """Create the Secret or change the version that it names; ConflictError if another did."""
+        """Create the Secret or change its version; raise ConflictError if it has changed."""
         current = self._secrets.find(secret.namespace, secret.name)
         if secret.resource_version != ("" if current is None else current.resource_version):
             raise conflict(f"write_secret {secret.namespace}/{secret.name}")
@@ -43,11 +43,11 @@ class SimulatedWebhookHost:
         return self._secrets.put(replace(secret, data={**kept, **secret.data}))
 
     async def fetch_registration(self, name: str) -> Registration | None:
-        """The registration as it is on the server, if there is one."""
+        """Fetch the registration from the server; None if there is none."""
         return self._registrations.get(name)
 
     async def write_registration(self, found: Registration | None, wanted: Registration) -> None:
-        """Create the registration, or make the wanted one of the one that was found."""
+        """Create the registration, or replace the one that was found."""
         current = self._registrations.get(wanted.name)
         seen = "" if found is None else found.resource_version
         if seen != ("" if current is None else current.resource_version):
@@ -56,11 +56,11 @@ class SimulatedWebhookHost:
         self._registrations[wanted.name] = replace(wanted, resource_version=version)
 
     async def delete_registration(self, name: str) -> None:
-        """Let somebody delete it."""
+        """Delete the registration, as a user might."""
         self._registrations.pop(name, None)
 
     async def try_pod(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """The annotations that a modest pod with these labels would have; none is made."""
+        """Return the annotations that a small trial pod would get, without creating it."""
         request = f"try pod in {namespace}"
         container = Container("trial", spec=Allocation(_AMOUNTS, _AMOUNTS))
         pod = await self._admitting.try_out(

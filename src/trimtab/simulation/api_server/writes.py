@@ -1,6 +1,6 @@
-"""What the simulated API server does with a component's requests: the acts, and their refusals.
+"""Write requests of components, as the simulated API server carries out or refuses them.
 
-Each act is one moment: it happens whole or is refused, as the real server would refuse it.
+Each request is atomic: it takes effect as a whole, or is refused as the real server refuses it.
 """
 
 import asyncio
@@ -48,16 +48,16 @@ from trimtab.simulation.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class ResizeRules:
-    """What differs between versions of Kubernetes; by default as in 1.34 and 1.35."""
+    """Differences between versions of Kubernetes; the defaults are those of 1.34 and 1.35."""
 
     memory_limits_may_shrink: bool = True
-    """Whether they may without a restart of the container; not so in 1.33."""
+    """True if they may shrink without a restart of the container; false in 1.33."""
     node_must_be_large_enough: bool = False
-    """Whether what the node could never give is refused at once; so since 1.36."""
+    """True if the server refuses requests above the node's capacity; true since 1.36."""
 
 
 def resized(before: Pod, patched: Pod) -> Pod:
-    """The pod with what a resize may change, and all else as it was."""
+    """Return the pod with the patched container resources, and all else unchanged."""
     specs = {(each.kind, each.index): each.spec for each in patched.containers}
     containers = tuple(
         replace(each, spec=specs[each.kind, each.index]) for each in before.containers
@@ -66,7 +66,7 @@ def resized(before: Pod, patched: Pod) -> Pod:
 
 
 def find_resize_flaws(before: Pod, after: Pod, rules: ResizeRules) -> list[Cause]:
-    """What is wrong with a resize, by field; nothing if it may be."""
+    """Return the flaws of a resize, by field; empty if it is valid."""
     flaws = []
     if _qos(before) is not _qos(after):
         message = "Pod QOS Class may not change as a result of resizing"
@@ -80,7 +80,7 @@ def find_resize_flaws(before: Pod, after: Pod, rules: ResizeRules) -> list[Cause
 
 
 def exceeds_node(pod: Pod, node: Node) -> bool:
-    """Whether a pod requests more than its node has, even if it were alone there."""
+    """Return True if a pod requests more than the whole capacity of its node."""
     return any(objects.resource_total(pod, kind) > node.capacity.get(kind, 0) for kind in BOTH)
 
 
@@ -89,7 +89,7 @@ def _qos(pod: Pod) -> str:
 
 
 def _tells_resources(pod: Pod) -> bool:
-    """Whether the kubelet says what containers have, which those that cannot resize do not."""
+    """Return True if the status has container resources; old kubelets do not report them."""
     regular = [each for each in pod.containers if each.kind is ContainerKind.REGULAR]
     running = next((each for each in regular if each.is_running), None)
     return running is None or running.status is not None
@@ -124,11 +124,11 @@ def _lacks(amounts: Resources, before: Resources | None) -> bool:
 
 
 GRACE: Final = timedelta(seconds=5)
-"""How long a pod takes to end."""
+"""Time that a pod takes to end."""
 
 
 class Serving:
-    """The API server, as far as components act on it."""
+    """The API server, as far as components write to it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -138,7 +138,7 @@ class Serving:
     # Pods
 
     def delete_pod(self, pod: Pod) -> None:
-        """Let a pod end gracefully; one that does not run is gone at once."""
+        """Delete a pod gracefully; one that does not run is removed at once."""
         world = self._world
         current = world.pods.find(pod.namespace, pod.name)
         if current is None or current.uid != pod.uid or current.is_deleting:
@@ -150,7 +150,7 @@ class Serving:
         self._remove_later(current)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Let a pod be gone at once, whatever still runs of it."""
+        """Remove a pod at once, even if its containers still run."""
         world = self._world
         current = world.pods.find(pod.namespace, pod.name)
         if current is not None and current.uid == pod.uid:
@@ -158,7 +158,7 @@ class Serving:
             world.tell(PodGone(world.now(), current))
 
     def evict(self, actor: str, pod: Pod) -> None:
-        """Evict a pod, if its budgets allow it and it is in the version that was seen."""
+        """Evict a pod, if its budgets allow it and it has not changed."""
         request = f"evict pods {pod.namespace}/{pod.name}"
         current = self._find(request, pod)
         self._budgets.grant(request, current)
@@ -169,7 +169,7 @@ class Serving:
             self.delete_pod(current)
 
     def try_eviction(self, actor: str, pod: Pod) -> None:
-        """Refuse what an eviction of the pod would be refused for, and do nothing."""
+        """Raise the error that an eviction of the pod would raise, without evicting it."""
         del actor
         request = f"evict pods {pod.namespace}/{pod.name}"
         current = self._find(request, pod)
@@ -178,7 +178,7 @@ class Serving:
             raise conflict(request)
 
     def resize(self, actor: str, pod: Pod, patch: Patch) -> None:
-        """Change the resources in a pod's spec, if it asks for what was seen.
+        """Change the resources in a pod's spec, if they are still those that were seen.
 
         The kubelet does the rest.
         """
@@ -187,7 +187,7 @@ class Serving:
         if not pods.asks_for_same(before, pod):
             raise conflict(request, "the pod asks for another size")
         after = resized(before, _patched(request, before, pod, patch))
-        # Limit ranges leave alone what is about to go.
+        # Limit ranges do not apply to pods that are being deleted.
         ranges = [] if before.is_deleting else self._world.limit_ranges_in(before.namespace)
         after = limit_ranges.with_defaults(after, ranges)
         if flaws := find_resize_flaws(before, after, self.resize_rules):
@@ -214,7 +214,7 @@ class Serving:
         self._world.tell(PodPatched(self._world.now(), actor, before, after))
 
     def list_labelled(self, actor: str, namespace: str, label: str, value: str) -> list[Pod]:
-        """The pods of a namespace with that label."""
+        """List the pods of a namespace with that label."""
         del actor
         found = self._world.pods_by_namespace.under(namespace)
         return [pod for pod in found if pod.labels.get(label) == value]
@@ -246,7 +246,7 @@ class Serving:
     def publish_conditions(
         self, actor: str, autoscaler: Autoscaler, conditions: tuple[Condition, ...]
     ) -> None:
-        """Replace the conditions of an autoscaler that is still the one that was seen."""
+        """Replace the conditions of an autoscaler that has not changed."""
         world = self._world
         request = f"publish {autoscaler.namespace}/{autoscaler.name}"
         before = world.autoscalers.find(autoscaler.namespace, autoscaler.name)
@@ -260,7 +260,7 @@ class Serving:
         world.tell(StatusPublished(world.now(), actor, before, after))
 
     def save_checkpoint(self, actor: str, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, new or not."""
+        """Create or replace a checkpoint."""
         world, name = self._world, checkpoint.written_name
         before = world.checkpoints.find(checkpoint.namespace, name)
         version = "" if before is None else before.resource_version
@@ -279,7 +279,7 @@ class Serving:
     def delete_checkpoint(
         self, actor: str, namespace: str, name: str, resource_version: str = ""
     ) -> None:
-        """Delete a checkpoint, if it is there, in the version that is named, if one is."""
+        """Delete a checkpoint if it exists; a given version must match."""
         world = self._world
         found = world.checkpoints.find(namespace, name)
         if found is not None:
@@ -291,12 +291,12 @@ class Serving:
     # All else
 
     def find_lease(self, actor: str, namespace: str, name: str) -> Lease | None:
-        """The lease of that name, if there is one."""
+        """Return the lease of that name; None if there is none."""
         del actor
         return self._world.leases.find(namespace, name)
 
     def write_lease(self, actor: str, lease: Lease) -> Lease:
-        """Create a lease, or replace the version that it names; one that is gone comes back."""
+        """Create a lease, or replace the version that it names; a deleted one is recreated."""
         world = self._world
         current = world.leases.find(lease.namespace, lease.name)
         if current is not None and current.resource_version != lease.resource_version:
@@ -309,7 +309,7 @@ class Serving:
         return stored
 
     def emit(self, actor: str, event: Event) -> None:
-        """Take note of an event."""
+        """Record an event."""
         self._world.tell(EventEmitted(self._world.now(), actor, event))
 
     def _find(self, request: str, pod: Pod) -> Pod:
@@ -325,7 +325,7 @@ class Serving:
     def _end(self, pod: Pod) -> None:
         node = self._world.nodes.find("", pod.node_name)
         if node is not None and not node.is_ready:
-            # Nobody says that it has ended, and nobody may take it for ended.
+            # The lost node cannot confirm that the pod has ended, so the pod stays.
             self._remove_later(pod)
         else:
             self.remove_pod(pod)
@@ -348,7 +348,7 @@ def _patched(request: str, current: Pod, seen: Pod, patch: Patch) -> Pod:
 
 
 def _written(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """The conditions as they come back: the wire has whole seconds."""
+    """Return the conditions as the server stores them, with whole seconds."""
     return tuple(
         replace(each, last_transition_time=each.last_transition_time.replace(microsecond=0))
         if each.last_transition_time is not None

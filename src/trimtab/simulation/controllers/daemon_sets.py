@@ -1,6 +1,6 @@
 """DaemonSets: one pod for each node, ready or not, and rollouts of a few nodes at a time.
 
-A node that is lost keeps its pod: such pods tolerate whatever is wrong with a node.
+A lost node keeps its pod, because DaemonSet pods tolerate all taints.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from trimtab.simulation.world.objects import ENDED, Node, WorkloadObject
 
 
 async def reconcile_daemon_set(upkeep: Upkeep, workload: WorkloadObject) -> None:
-    """Give each node its pod, take away all others, and replace a few that are outdated."""
+    """Give each node its pod, delete all other pods, and replace a few outdated ones."""
     world = upkeep.world
     nodes = sorted(world.nodes, key=lambda node: node.name)
     by_node: dict[str, list[Pod]] = {node.name: [] for node in nodes}
@@ -34,7 +34,7 @@ async def reconcile_daemon_set(upkeep: Upkeep, workload: WorkloadObject) -> None
         upkeep.delete([pod for pod in pods if is_live(pod)][1:])
     upkeep.store(_with_status(workload, by_node))
     _replace_outdated(upkeep, workload, by_node)
-    # A pod that is about to go still holds its place.
+    # A pod that is being deleted still counts for its node.
     planned = [_planned(upkeep, workload, node) for node in nodes if not by_node[node.name]]
     await upkeep.create(workload, planned)
 
@@ -59,7 +59,7 @@ def _replace_outdated(
     idle = [pod for pod in outdated if not is_ready(pod)]
     unavailable = len(by_node) - sum(map(is_ready, live))
     spare = max(0, workload.max_unavailable - unavailable)
-    # One that is not ready is missed already, so that it costs nothing to replace it.
+    # A pod that is not ready counts as unavailable already, so replacing it costs nothing.
     upkeep.delete([*idle, *[pod for pod in outdated if is_ready(pod)][:spare]])
 
 

@@ -1,7 +1,7 @@
 """Deployments: one ReplicaSet per revision, and rollouts from one to the next.
 
-A rollout never lets more pods be missing than the workload allows, and never has more than one pod
-too many. The arithmetic is that of the real controller for numbers (it also knows percentages).
+A rollout never lacks more pods than the workload allows, and never has more than one extra pod. The
+arithmetic is that of the real controller for numbers (the real one also supports percentages).
 """
 
 from dataclasses import replace
@@ -15,11 +15,11 @@ from trimtab.simulation.world.objects import WorkloadObject
 HASH_LABEL: Final = "pod-template-hash"
 _SURGE: Final = 1
 _KEPT: Final = 10
-"""So many empty ReplicaSets of older revisions are kept."""
+"""Number of empty ReplicaSets of older revisions that are kept."""
 
 
 async def reconcile_deployment(upkeep: Upkeep, workload: WorkloadObject) -> None:
-    """Bring the ReplicaSets one step nearer to what the workload wants."""
+    """Move the ReplicaSets one step towards the spec of the workload."""
     sets = sorted(upkeep.world.workloads_owned_by(workload.uid), key=_age)
     newest = next((each for each in sets if each.revision == workload.revision), None)
     if newest is None:
@@ -54,7 +54,7 @@ def _replica_set(workload: WorkloadObject) -> WorkloadObject:
 def _scale_up(
     upkeep: Upkeep, workload: WorkloadObject, newest: WorkloadObject, sets: list[WorkloadObject]
 ) -> bool:
-    """Whether the newest set changes now: it takes whatever the surge leaves."""
+    """Scale the newest set as far as the surge allows; return True if its size changes."""
     wanted = workload.replicas or 0
     size = newest.replicas or 0
     room = wanted + _SURGE - sum(each.replicas or 0 for each in sets)
@@ -66,7 +66,7 @@ def _scale_up(
 def _scale_down(
     upkeep: Upkeep, workload: WorkloadObject, newest: WorkloadObject, older: list[WorkloadObject]
 ) -> None:
-    """Take from older sets: pods that are not ready first, then as many as may be missing."""
+    """Shrink older sets: pods that are not ready first, then as many as may be missing."""
     least = (workload.replicas or 0) - workload.max_unavailable
     ready = {each.uid: sum(map(is_ready, upkeep.live_pods(each))) for each in [*older, newest]}
     sizes = {each.uid: each.replicas or 0 for each in [*older, newest]}

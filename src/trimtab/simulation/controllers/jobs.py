@@ -1,8 +1,8 @@
-"""Jobs: so many pods that have to succeed, once.
+"""Jobs: a number of pods that each have to succeed once.
 
-A pod that fails, or is taken away before it is done, is replaced after a while that doubles each
-time; after six of them one more ends the Job. Everything a Job has counted is in its record, so
-that pods which are gone still count.
+A pod that fails, or is deleted before it is done, is replaced after a back-off that doubles each
+time. After six failures one more ends the Job. The record of a Job holds all counts, so deleted
+pods still count.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ _FAILURES_ALLOWED: Final = 6
 
 
 async def reconcile_job(upkeep: Upkeep, workload: WorkloadObject) -> timedelta | None:
-    """Count what has ended and make what is missing; how long to wait first, if at all."""
+    """Count ended pods and create missing ones; return the back-off to wait for first."""
     job = _counted(upkeep, workload)
     live = upkeep.live_pods(job)
     if has_succeeded(job) or has_failed(job):
@@ -36,12 +36,12 @@ async def reconcile_job(upkeep: Upkeep, workload: WorkloadObject) -> timedelta |
 
 
 def has_succeeded(job: WorkloadObject) -> bool:
-    """Whether a Job is done."""
+    """Return True if a Job is done."""
     return len(job.succeeded) >= _completions(job)
 
 
 def has_failed(job: WorkloadObject) -> bool:
-    """Whether a Job has given up."""
+    """Return True if a Job has failed for good."""
     return len(job.failed) > _FAILURES_ALLOWED
 
 
@@ -50,7 +50,7 @@ def _completions(job: WorkloadObject) -> int:
 
 
 def _counted(upkeep: Upkeep, job: WorkloadObject) -> WorkloadObject:
-    """The Job with all pods counted that have ended since the last look."""
+    """Return the Job with the pods counted that have ended since the last call."""
     if has_succeeded(job) or has_failed(job):
         return job
     known = {*job.succeeded, *job.failed}
@@ -81,7 +81,7 @@ _FAILED_KEPT: Final = 1
 
 
 async def reconcile_cron_job(upkeep: Upkeep, workload: WorkloadObject) -> timedelta | None:
-    """Make the Job that is due and forget old ones; how long until the next is due."""
+    """Create a due Job and delete old ones; return the time until the next is due."""
     if workload.every is None:
         return None
     jobs = sorted(upkeep.world.workloads_owned_by(workload.uid), key=lambda job: job.name)
@@ -91,7 +91,7 @@ async def reconcile_cron_job(upkeep: Upkeep, workload: WorkloadObject) -> timede
     due_at = now - (now - _EPOCH) % workload.every
     known_since = workload.last_run_at or workload.created_at or now
     if due_at > known_since:
-        # Written down first: whoever makes a Job twice runs somebody's work twice.
+        # Stored first: a Job that is created twice runs its work twice.
         upkeep.store(replace(workload, last_run_at=due_at))
         upkeep.world.add_workload(_job(workload, due_at))
     return due_at + workload.every - now

@@ -1,7 +1,7 @@
-"""What software in pods does that elects one of them by a lease: renew it, lose it, hang.
+"""Leader election of simulated workloads: pods renew a lease, lose it or hang.
 
-It stands for whatever people run: a workload that names a `role_lease` behaves like this, whoever
-watches. Who holds the lease is known to the world only through the lease.
+It stands for software of users: the pods of a workload that names a `role_lease` behave like this.
+The world knows the leader only through the lease.
 """
 
 from dataclasses import replace
@@ -16,28 +16,28 @@ from trimtab.simulation.world.objects import WorkloadObject
 from trimtab.simulation.world.world import World
 
 DURATION: Final = timedelta(seconds=15)
-"""How long a lease lasts after its last renewal."""
+"""Time for which a lease lasts after its last renewal."""
 RETRY: Final = timedelta(seconds=2)
-"""How often every pod looks at the lease."""
+"""Interval at which every pod looks at the lease."""
 _HANG_CHANCE: Final = 0.004
 _RELEASE_CHANCE: Final = 0.004
 _LONGEST_HANG: Final = timedelta(seconds=40)
 
 
 def members(world: World, workload: WorkloadObject) -> list[Pod]:
-    """The pods of a workload, whoever owns them directly."""
+    """Return the pods of a workload, owned directly or through another workload."""
     owners = [workload.uid, *(each.uid for each in world.workloads_owned_by(workload.uid))]
     return [pod for owner in owners for pod in world.pods_by_owner.under(owner)]
 
 
 def electing(world: World) -> list[WorkloadObject]:
-    """The workloads whose pods elect one of them."""
+    """Return the workloads whose pods elect a leader."""
     tables = world.workloads.values()
     return [each for table in tables for each in table if each.role_lease and each.owner is None]
 
 
 class Elections:
-    """The elections of all workloads, as steady as the chances that are given."""
+    """The elections of all workloads, in which holders hang or release by chance."""
 
     def __init__(
         self, world: World, serving: Serving, random: Random, *, is_steady: bool = False
@@ -46,11 +46,11 @@ class Elections:
         self._serving = serving
         self._random = random
         self.is_steady = is_steady
-        """Whether no holder ever hangs or gives up."""
+        """True if no holder ever hangs or releases its lease."""
         self._hangs_until: dict[str, datetime] = {}
 
     async def run(self) -> NoReturn:
-        """Let every pod look at its lease now and then, for ever."""
+        """Let every pod look at its lease at each interval, forever."""
         while True:
             for workload in electing(self._world):
                 self._take_turn(workload)
@@ -89,7 +89,7 @@ class Elections:
 
 
 def identity(pod: Pod) -> str:
-    """How a pod names itself in a lease, as client-go does."""
+    """Return the name of a pod in a lease, as client-go forms it."""
     return f"{pod.name}_{pod.uid}"
 
 

@@ -1,8 +1,8 @@
-"""Controllers: whoever turns workloads into pods, and takes away what nobody owns any more.
+"""Controllers: they turn workloads into pods, and delete objects whose owner is gone.
 
-What has changed is noted by the owner that it concerns; a moment later the controller of that
-owner's kind looks at it. Nothing is done where nothing has changed. A controller that is refused
-something (a quota is full, the API server fails) comes back after a while that doubles each time.
+A change marks the owner of the object, and the controller of that owner's kind runs a moment later.
+Without a change no controller runs. A controller whose request is refused (a quota is full, the API
+server fails) retries after a back-off that doubles each time.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
 DELAY: Final = timedelta(seconds=1)
-"""How long after a change its controller looks at it."""
+"""Delay after a change until its controller runs."""
 RESYNC_INTERVAL: Final = timedelta(hours=1)
-"""How often everything is looked at, changed or not."""
+"""Interval at which all controllers run, even without a change."""
 ENDED_KEPT: Final = 500
-"""So many pods that have ended are left to be seen (`--terminated-pod-gc-threshold`)."""
+"""Number of ended pods that are kept (`--terminated-pod-gc-threshold`)."""
 # The backoff of the real controllers' queues, but for its first few milliseconds.
 _BACKOFF: Final = timedelta(seconds=1)
 _LONGEST_BACKOFF: Final = timedelta(seconds=1000)
 
 _Reconcile = Callable[[Upkeep, WorkloadObject], Awaitable[timedelta | None]]
-"""Takes one step; says how long until there is something to do even if nothing changes."""
+"""Takes one step; returns the time until the next one is due even without a change."""
 
 
 class _Key(NamedTuple):
-    """An owner, there or not: what a controller is called for."""
+    """The owner, existing or gone, for which a controller runs."""
 
     namespace: str
     kind: str
@@ -61,7 +61,7 @@ class Controllers:
         self._wakes_at = 0.0
 
     async def run(self) -> None:
-        """Keep the pods of all workloads as they are wanted, until cancelled."""
+        """Keep the pods of all workloads as specified, until cancelled."""
         self._world.pods.subscribe(self._notice_pod)
         self._world.nodes.subscribe(self._notice_node)
         self._world.subscribe_to_workloads(self._notice_workload)
@@ -85,7 +85,7 @@ class Controllers:
         self._note(_key(pod.namespace, pod.owner))
         owner = self._world.find_owner(pod.namespace, pod.owner)
         if owner is not None and owner.owner is not None:
-            # A rollout waits for the pods of others.
+            # A Deployment's rollout waits for the pods of its ReplicaSets.
             self._note(_key(owner.namespace, owner.owner))
 
     def _notice_workload(self, change: Change[WorkloadObject]) -> None:
@@ -118,9 +118,9 @@ class Controllers:
             await asyncio.sleep(RESYNC_INTERVAL.total_seconds())
 
     def _sweep(self) -> None:
-        """Delete the oldest of the pods that have ended, if there are too many."""
+        """Delete the oldest ended pods, if there are too many."""
         ended = [pod for pod in self._world.pods if pod.phase in ENDED]
-        # They are in the order in which they came.
+        # Tables keep pods in the order of their creation.
         self._upkeep.delete(ended[: max(0, len(ended) - ENDED_KEPT)])
 
     async def _wait(self) -> None:
@@ -157,7 +157,7 @@ class Controllers:
         if again is not None:
             self._note(key, again)
         if key in self._due:
-            # It became due while it was busy, and nobody was woken for that.
+            # It became due while it was busy, and `run` was not woken for that.
             self._woken.set()
 
     async def _step(self, key: _Key) -> timedelta | None:
@@ -169,7 +169,7 @@ class Controllers:
         return await _KINDS.get(key.kind, reconcile_replicas)(self._upkeep, workload)
 
     def _collect(self, uid: str) -> None:
-        """Delete whatever was owned by somebody who is gone."""
+        """Delete all pods and workloads of an owner that is gone."""
         self._upkeep.delete(self._world.pods_by_owner.under(uid))
         for workload in self._world.workloads_owned_by(uid):
             self._world.workloads_of(workload.kind).delete(workload.namespace, workload.name)
@@ -180,7 +180,7 @@ def _key(namespace: str, owner: OwnerReference) -> _Key:
 
 
 def _matters(before: Pod, after: Pod) -> bool:
-    """Whether a change of a pod is of any interest to its owner."""
+    """Return True if a change of a pod matters to its owner."""
     return (
         before.phase is not after.phase
         or before.is_deleting is not after.is_deleting
@@ -194,8 +194,8 @@ _KINDS: Final[Mapping[str, _Reconcile]] = {
     "Database": reconcile_database,
     "Deployment": reconcile_deployment,
     "Job": reconcile_job,
-    # Nobody here knows it, but in the field it has ReplicaSets, too.
+    # No component knows this kind; a real Rollout has ReplicaSets, too.
     "Rollout": reconcile_deployment,
     "StatefulSet": reconcile_stateful_set,
 }
-"""All other kinds make so many pods that are all alike."""
+"""Controllers by kind; all other kinds create identical pods, as many as replicas."""

@@ -1,6 +1,6 @@
-"""Custom resources whose operator makes a StatefulSet, and keeps it at the wanted size.
+"""Custom resources whose operator creates a StatefulSet, and keeps it at the wanted size.
 
-Components know nothing of such a kind but its scale subresource, and some kinds have none.
+Components know only the scale subresource of such a kind, and some kinds have none.
 """
 
 from dataclasses import replace

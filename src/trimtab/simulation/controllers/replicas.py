@@ -1,7 +1,7 @@
-"""What all controllers do alike: see which pods a workload has, make more of them, let some go.
+"""Shared work of all controllers: list the pods of a workload, create some, delete some.
 
-A controller is level-based: it looks at the tables, does one step towards what is wanted, and is
-called again when anything has changed. Which step that is stands in the module of each kind.
+A controller is level-based: it reads the tables, takes one step towards the wanted state, and is
+called again when anything has changed. The module of each kind defines its steps.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from trimtab.simulation.world.objects import ENDED, PodTemplate, WorkloadObject
 from trimtab.simulation.world.world import World
 
 REVISION_LABEL: Final = "controller-revision-hash"
-"""Tells from which revision of its workload a pod was made."""
-# Letters and digits without those that could form words, as the real ones are drawn from.
+"""Label with the revision of the workload from which a pod was created."""
+# Letters and digits that form no words, as in the real controllers.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -32,7 +32,7 @@ class PlannedPod:
 
 
 class Upkeep:
-    """The hands of all controllers."""
+    """Reads and writes that all controllers share."""
 
     def __init__(self, world: World, serving: Serving, admitting: Admitting) -> None:
         self.world = world
@@ -40,24 +40,24 @@ class Upkeep:
         self._admitting = admitting
 
     def pods(self, workload: WorkloadObject) -> list[Pod]:
-        """All pods that a workload owns, in the order in which they came."""
+        """Return all pods that a workload owns, in the order of their creation."""
         return self.world.pods_by_owner.under(workload.uid)
 
     def live_pods(self, workload: WorkloadObject) -> list[Pod]:
-        """The pods that a workload counts on: neither ended nor about to end."""
+        """Return the pods of a workload that have neither ended nor are being deleted."""
         return [pod for pod in self.pods(workload) if is_live(pod)]
 
     def store(self, workload: WorkloadObject) -> None:
-        """Let a workload be as it is here, if it is not so already."""
+        """Store a workload, if it has changed."""
         table = self.world.workloads_of(workload.kind)
         if table.find(workload.namespace, workload.name) != workload:
             table.put(workload)
 
     async def create(self, owner: WorkloadObject, planned: Sequence[PlannedPod]) -> None:
-        """Create pods, few at first and ever more at once; raise the first refusal.
+        """Create pods in batches that double in size; raise the first refusal.
 
-        Where the first ones are refused the others are not tried, so that a full quota is not asked
-        a hundred times in a row.
+        After a refusal the remaining pods are not tried, so a full quota does not refuse a hundred
+        requests in a row.
         """
         done, at_once = 0, 1
         while done < len(planned):
@@ -71,12 +71,12 @@ class Upkeep:
             done, at_once = done + len(batch), 2 * at_once
 
     def delete(self, pods: Iterable[Pod]) -> None:
-        """Let pods end gracefully."""
+        """Delete pods gracefully."""
         for pod in pods:
             self._serving.delete_pod(pod)
 
     def plan_random(self, owner: WorkloadObject, template: PodTemplate) -> PlannedPod:
-        """A pod with a name that nobody has."""
+        """Plan a pod with a random name."""
         letters = "".join(self.world.random.choice(_LETTERS) for _ in range(5))
         return PlannedPod(f"{owner.name}-{letters}", template)
 
@@ -87,31 +87,31 @@ class Upkeep:
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether a pod has neither ended nor been told to."""
+    """Return True if a pod has neither ended nor is being deleted."""
     return not pod.is_deleting and pod.phase not in ENDED
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether a pod can be counted on now."""
+    """Return True if a pod is live and ready."""
     return pod.ready_since is not None and is_live(pod)
 
 
 def revision_hash(workload: WorkloadObject) -> str:
-    """A word for the present revision of a workload."""
+    """Return a hash of the present revision of a workload."""
     text = f"{workload.namespace}/{workload.kind}/{workload.name}/{workload.revision}"
     digest = hashlib.sha256(text.encode()).digest()
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:10])
 
 
 def with_labels(template: PodTemplate, labels: Mapping[str, str]) -> PodTemplate:
-    """The template with further labels."""
+    """Return the template with additional labels."""
     return replace(template, labels={**template.labels, **labels})
 
 
 async def reconcile_replicas(upkeep: Upkeep, workload: WorkloadObject) -> None:
-    """Create the pods that are missing, or delete those that are too many."""
+    """Create missing pods, or delete surplus ones."""
     if upkeep.world.workloads_owned_by(workload.uid):
-        # An unknown kind that makes others work for it has no pods of its own.
+        # An unknown kind that owns other workloads has no pods of its own.
         return
     pods = upkeep.live_pods(workload)
     missing = (workload.replicas or 0) - len(pods)
@@ -123,9 +123,9 @@ async def reconcile_replicas(upkeep: Upkeep, workload: WorkloadObject) -> None:
 
 
 def _dispensability(pods: list[Pod]) -> Callable[[Pod], tuple[object, ...]]:
-    """Which pods go first: those that do the least, then those beside most others, then the young.
+    """Return the order of deletion: idle pods, then pods with many neighbours, then young ones.
 
-    The order is that of the real controller, as far as anything here differs in it.
+    The order is that of the real controller, for the properties that simulated pods have.
     """
     neighbours = Counter(pod.node_name for pod in pods if is_ready(pod))
 

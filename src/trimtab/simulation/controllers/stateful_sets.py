@@ -1,7 +1,7 @@
-"""StatefulSets: pods with names that stay, one step at a time.
+"""StatefulSets: pods with stable names, changed one at a time.
 
-A pod comes only after all before it are ready, goes only after all behind it are gone, and gets a
-successor of its name only once it is gone itself.
+A pod is created only after all pods before it are ready, and deleted only after all pods behind it
+are gone. Its successor is created only once the pod itself is gone.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Calm: what is broken on purpose now, and since when nothing is. In trouble much is forgiven."""
+"""Calm: the active faults, and the time since the last one, for checkers that wait for calm."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,23 +21,23 @@ _OF_ALL: Final = (str(FaultKind.HISTORY_FORGOTTEN), str(FaultKind.WEBHOOK_DOWN))
 
 
 def _hits(fault: str, component: str) -> bool:
-    """Tell whether a fault keeps the component from seeing or doing something."""
+    """Return True if a fault affects the component."""
     return f" {component} at " in fault or fault.startswith(_OF_ALL)
 
 
 def _switches_gate(fault: str, actor: str) -> bool:
-    """Tell whether a fault switches the gate of this copy of a component off."""
+    """Return True if a fault switches off the gate of this copy of a component."""
     words = fault.removeprefix(f"{FaultKind.GATE_OFF} ").split()
     return fault.startswith(FaultKind.GATE_OFF) and actor.startswith(words[0])
 
 
 def sets_clock(fault: str) -> bool:
-    """Whether a fault sets the clock of a component wrong, and right again."""
+    """Return True if a fault sets the clock of a component wrong, and right again."""
     return fault.startswith(_SETS_CLOCK)
 
 
 class Calm:
-    """Follows the faults of a world, and the comings and goings of components."""
+    """Follows the faults of a world, and the starts and crashes of components."""
 
     def __init__(self, world: World) -> None:
         self._faults: list[str] = []
@@ -50,27 +50,27 @@ class Calm:
 
     @property
     def since(self) -> datetime | None:
-        """Since when nothing is broken and nobody has started or crashed; None while it is."""
+        """Time of the last fault, start or crash; None while a fault is active."""
         return None if self._faults else self._disturbed_at
 
     def works_since(self, component: str) -> datetime | None:
-        """Since when no fault hits the component, and no copy of it started or crashed."""
+        """Return the time of the component's last fault, start or crash; None during a fault."""
         if any(_hits(fault, component) for fault in self._faults):
             return None
         return self._hit_at.get(component, self._begun_at)
 
     def lacks_gate(self, actor: str) -> bool:
-        """Tell whether a copy of a component started with the gate of startup boosts off."""
+        """Return True if a copy of a component started with the gate of startup boosts off."""
         return actor in self._gateless
 
     def clocks_are_doubtful(self, now: datetime, span: timedelta) -> bool:
-        """Whether a clock of a component is wrong, or was set within the span."""
+        """Return True if a clock of a component is wrong, or was set within the span."""
         is_wrong = any(map(sets_clock, self._faults))
         set_at = self._clocks_set_at
         return is_wrong or (set_at is not None and now - set_at < span)
 
     def runs(self, component: str) -> bool:
-        """Whether any copy of the component runs."""
+        """Return True if any copy of the component runs."""
         return any(name.startswith(component) for name in self._running)
 
     def _note(self, fact: Fact) -> None:

@@ -1,8 +1,8 @@
-"""Hazards: what makes a drawn scenario dangerous for pods that an autoscaler changes.
+"""Hazards: conditions that make a scenario dangerous for pods that an autoscaler changes.
 
-Each hazard is a neighbour of one feature: a limit range below a boost, a quota without head-room, a
-container that never gets ready with less than it was given. They are drawn by numbers of their own,
-so that the rest of a scenario is what it was without them.
+Each hazard interferes with one feature: a limit range below a boost, a quota without headroom, a
+container that never gets ready with less than it was given. They are drawn from a generator of
+their own, so the rest of a scenario is the same as without them.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,9 @@ _LASTING: Final = ("Deployment", "StatefulSet", "Rollout", "Database")
 
 
 def endanger(scenario: Scenario, chance: Random, share: float) -> Scenario:
-    """The scenario with some hazards; the share says how many of them, between 0 and 1."""
+    """Return the scenario with some hazards; `share`, between 0 and 1, scales their likelihood."""
     for hazard, weight in _HAZARDS.items():
-        # All draws of a hazard come from its own numbers, so that one more changes no other.
+        # Each hazard has its own generator, so a new hazard changes no other draw.
         own = Random(chance.getrandbits(64))
         if scenarios.happens(own, share * weight):
             scenario = hazard(scenario, own)
@@ -54,7 +54,7 @@ def endanger(scenario: Scenario, chance: Random, share: float) -> Scenario:
 
 
 def _vary_boosts(scenario: Scenario, chance: Random) -> Scenario:
-    """Boosts of all types, amounts and durations, also for one container alone."""
+    """Set boosts of all types, amounts and durations, also for one container alone."""
     varied = tuple(
         _with_boost(each, chance) if scenarios.happens(chance, 0.6) else each
         for each in scenario.autoscalers
@@ -83,7 +83,7 @@ def _draw_boost(chance: Random) -> CpuBoost:
 
 
 def _narrow_limit_ranges(scenario: Scenario, chance: Random) -> Scenario:
-    """A limit range in the namespace of some workload that lets its pods in, and little more."""
+    """Add a limit range that allows the pods of a workload's namespace, and little more."""
     chosen = chance.choice(scenario.workloads)
     neighbours = [each for each in scenario.workloads if each.namespace == chosen.namespace]
     slack = chance.choice((1.0, 1.5, 3.0))
@@ -108,7 +108,7 @@ def _narrow_limit_ranges(scenario: Scenario, chance: Random) -> Scenario:
 
 
 def _tighten_quotas(scenario: Scenario, chance: Random) -> Scenario:
-    """A quota in the namespace of some workload with room for its pods, and little more."""
+    """Add a quota with room for the pods of a workload's namespace, and little more."""
     chosen = chance.choice(scenario.workloads)
     neighbours = [each for each in scenario.workloads if each.namespace == chosen.namespace]
     slack = chance.choice((1.0, 1.1, 1.5))
@@ -129,7 +129,7 @@ def _tighten_quotas(scenario: Scenario, chance: Random) -> Scenario:
 
 
 def _demand_sizes(scenario: Scenario, chance: Random) -> Scenario:
-    """Containers that never get ready with much less than their owner gave them."""
+    """Make some containers need a share of their requests to get ready."""
     kind, part = chance.choice(BOTH), chance.choice((0.3, 0.6, 0.9))
 
     def demand(container: ContainerTemplate) -> ContainerTemplate:
@@ -140,7 +140,7 @@ def _demand_sizes(scenario: Scenario, chance: Random) -> Scenario:
 
 
 def _starve(scenario: Scenario, chance: Random) -> Scenario:
-    """All replicas of a workload are OOM-killed, under a budget that lets none of them go."""
+    """OOM-kill all replicas of a workload, under a budget that protects all of them."""
     lasting = [each for each in scenario.workloads if each.kind in _LASTING]
     if not lasting:
         return scenario
@@ -162,7 +162,7 @@ def _starve(scenario: Scenario, chance: Random) -> Scenario:
 
 
 def _own_by_operators(scenario: Scenario, chance: Random) -> Scenario:
-    """StatefulSets that a custom resource owns, with a scale subresource or without."""
+    """Put StatefulSets under custom resources, with a scale subresource or without."""
     owned: dict[tuple[str, str], bool] = {}
     workloads = []
     for each in scenario.workloads:
@@ -187,7 +187,7 @@ def _own_by_operators(scenario: Scenario, chance: Random) -> Scenario:
 
 
 def _crowd_nodes(scenario: Scenario, chance: Random) -> Scenario:
-    """An agent on every node, and a workload that wants all that the largest node has."""
+    """Add an agent on every node, and a workload that uses most of the largest node."""
     smallest = min(node.capacity[Resource.CPU] for node in scenario.nodes)
     largest = max(node.capacity[Resource.CPU] for node in scenario.nodes)
     agent = _plain("DaemonSet", "agent", int(chance.choice((0.1, 0.25)) * smallest), 0.0)
@@ -212,7 +212,7 @@ def _crowd_nodes(scenario: Scenario, chance: Random) -> Scenario:
 
 
 def _only_upscale(scenario: Scenario, chance: Random) -> Scenario:
-    """Workloads that are never to shrink, though most of them ask for too much of something."""
+    """Set the mode UpscaleOnly for some autoscalers."""
     varied = tuple(
         replace(each, mode=UpdateMode.UPSCALE_ONLY) if scenarios.happens(chance, 0.4) else each
         for each in scenario.autoscalers
@@ -257,7 +257,7 @@ def _change_app(
 
 
 def _largest(workload: WorkloadObject, kind: Resource) -> int:
-    """The largest amount of the resource that a container of the workload names."""
+    """Return the largest request or limit of the resource in the workload's containers."""
     specs = [each.allocation for each in workload.template.containers]
     return max(
         max((spec.requests or {}).get(kind, 0), (spec.limits or {}).get(kind, 0)) for spec in specs
@@ -275,7 +275,7 @@ def _requested(workload: WorkloadObject, kind: Resource) -> int:
 
 
 def _pods(workload: WorkloadObject) -> int:
-    # One pod more than wanted lets rollouts go on; the pods of a DaemonSet are as many as nodes.
+    # One extra pod lets rollouts continue; a DaemonSet has as many pods as there are nodes.
     return _MOST_NODES if workload.kind == "DaemonSet" else (workload.replicas or 1) + 1
 
 
@@ -285,7 +285,7 @@ def _limited(workload: WorkloadObject) -> int:
 
 
 def _with_cpu_limits(workload: WorkloadObject) -> WorkloadObject:
-    """The workload with a CPU limit for each container: a quota of limits accepts no other."""
+    """Return the workload with a CPU limit for each container, as quotas of limits demand."""
     containers = tuple(map(_with_cpu_limit, workload.template.containers))
     return replace(workload, template=replace(workload.template, containers=containers))
 
@@ -294,7 +294,7 @@ def _with_cpu_limit(container: ContainerTemplate) -> ContainerTemplate:
     requests, limits = container.allocation.requests or {}, container.allocation.limits or {}
     limit = 2 * requests.get(Resource.CPU, 0)
     allocation = Allocation(requests, {Resource.CPU: limit, **limits})
-    # As for all that are drawn: a start that is throttled takes many looks.
+    # As for all drawn containers: a throttled start lasts several measurements.
     startup = replace(container.startup, work_cpu_seconds=0.0)
     return replace(container, allocation=allocation, startup=startup)
 

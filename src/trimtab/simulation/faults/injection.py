@@ -1,4 +1,4 @@
-"""Breaking things: what each kind of fault does to a simulation, and how that is undone."""
+"""Fault injection: starts each kind of fault in a simulation, and ends it."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -37,12 +37,12 @@ _NO_WATCHES: Final = Disturbance(
     )
 )
 _TICK: Final = timedelta(seconds=30)
-"""How often what flaps does so."""
+"""Interval at which repeated faults act."""
 _REFUSALS: Final = (ResizeState.INFEASIBLE, ResizeState.DEFERRED, ResizeState.ERROR)
 
 
 def break_now(simulation: Simulation, fault: Fault) -> Undo:
-    """Begin a fault; what is returned ends it."""
+    """Begin a fault, and return a function that ends it."""
     world = simulation.world
     world.tell(FaultBegan(world.now(), str(fault)))
     undo = _BREAKERS[fault.kind](simulation, fault)
@@ -63,7 +63,7 @@ def _disturb(simulation: Simulation, fault: Fault, *, how: Callable[[Fault], Dis
 
 def _disturb_line(line: SimulatedConnection, disturbance: Disturbance) -> Undo:
     line.disturbances.append(disturbance)
-    # What was connected before the fault must meet it too.
+    # Connections from before the fault must break too.
     line.breaks += 1
     return partial(line.disturbances.remove, disturbance)
 
@@ -106,7 +106,7 @@ def _lost_answers(fault: Fault) -> Disturbance:
 
 
 def _forget_history(simulation: Simulation, fault: Fault) -> Undo:
-    """While no watch gets through, so that each of them has to list anew."""
+    """Block all watches and clear the logs, so that each watch must list all objects again."""
     del fault
     lines = [process.line for process in simulation.processes.values()]
     undos = [_disturb_line(line, _NO_WATCHES) for line in lines]
@@ -126,7 +126,7 @@ def _forget_history(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _crash(simulation: Simulation, fault: Fault) -> Undo:
-    """At some request within the fault's time, before or after its effect."""
+    """Crash a component at a request during the fault, before or after its effect."""
     process = simulation.processes[fault.target]
     _crash_at_request(simulation, process, 1 + int(20 * fault.strength))
     return partial(_end_crashes, process)
@@ -149,7 +149,7 @@ def _crash_again_and_again(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _end_crashes(process: Process) -> None:
-    """Whoever asked too little to crash in time does not crash later, when nobody revives it."""
+    """Cancel a crash that has not happened yet, and restart a crashed component."""
     process.line.before_request = process.line.after_request = None
     _revive(process)
 
@@ -175,10 +175,10 @@ def _revive(process: Process) -> None:
 
 
 def _steal_leases(simulation: Simulation, fault: Fault) -> Undo:
-    """Somebody writes every lease that the component holds, as if it were theirs."""
+    """Write another holder into every lease that the component holds."""
     world = simulation.world
     for lease in world.leases:
-        # The name of a holder begins with that of its process; its copies are others.
+        # A holder's name begins with its process name; copies have other names.
         if lease.holder.partition("_")[0] == fault.target:
             world.leases.put(replace(lease, holder="thief", renewed_at=world.now()))
     return _nothing
@@ -214,7 +214,7 @@ def _switch_gate_off(simulation: Simulation, fault: Fault) -> Undo:
 
     def undo() -> None:
         simulation.gates_off[name] -= 1
-        # Once it is known that the fault has ended, and not before.
+        # Only after `FaultEnded` is reported, which follows this call.
         asyncio.get_running_loop().call_soon(_restart, simulation, name)
 
     return undo
@@ -280,7 +280,7 @@ def _lose_node(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _fill_node(simulation: Simulation, fault: Fault) -> Undo:
-    """Something that nobody can move takes most of a node."""
+    """Reduce the capacity of a node, as if something unmovable ran there."""
     nodes = simulation.world.nodes
     node = simulation.random.choice(list(nodes))
     whole = simulation.capacities[node.name]
@@ -358,7 +358,7 @@ def _roll_out(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _refuse_resizes(simulation: Simulation, fault: Fault) -> Undo:
-    """Let the kubelets of some nodes carry out no resize, each with an answer of its own."""
+    """Make the kubelets of some nodes refuse all resizes, each with one kind of answer."""
     faults, chance = simulation.kubelet.node_resize_faults, simulation.random
     nodes = [node.name for node in simulation.world.nodes if chance.random() < fault.strength]
     refused = {name: chance.choice(_REFUSALS) for name in nodes}
@@ -373,7 +373,7 @@ def _refuse_resizes(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _copy_pod(simulation: Simulation, fault: Fault) -> Undo:
-    """Create a pod from the manifest of another one that its ReplicaSet made."""
+    """Create a pod from the manifest of another pod that a ReplicaSet created."""
     running = [pod for pod in simulation.world.pods if pod.phase is PodPhase.RUNNING]
     made = [pod for pod in running if pod.owner is not None and pod.owner.kind == "ReplicaSet"]
     if not made:
@@ -394,7 +394,7 @@ def _copy_pod(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _scale(simulation: Simulation, fault: Fault) -> Undo:
-    """Let the owner of a workload want fewer pods for a while, or one more."""
+    """Scale a workload down or up for a while, to between one and twice its pods."""
     world = simulation.world
     kinds = ("Deployment", "StatefulSet", "Rollout", "Database")
     found = [each for kind in kinds for each in world.workloads_of(kind) if each.owner is None]

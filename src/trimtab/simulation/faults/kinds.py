@@ -1,7 +1,6 @@
-"""Faults: what goes wrong during a run, when, and to whom; drawn from the run's seed.
+"""Faults of a run: kind, time and target of each, drawn from the run's seed.
 
-A fault is a plain record. What it does to a simulation, and how that is undone, is in
-`breaking.py`.
+A fault is a plain record. `injection.py` starts and ends it in a simulation.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Final
 
 
 class FaultKind(StrEnum):
-    """What can go wrong; the value is what a run prints."""
+    """A kind of fault; the value is its name in the output of a run."""
 
     # Between a component and the API server.
     WATCHES_LOST = "watches lost"
@@ -48,7 +47,7 @@ class FaultKind(StrEnum):
     FLAPPING_LABELS = "flapping labels"
     ROLLOUT = "rollout"
     POD_DELETED = "pod deleted"
-    # Hazards: drawn apart from the others, so that seeds mean what they meant before these came.
+    # Hazards: drawn separately, so that older seeds still draw the same faults.
     GATE_OFF = "gate off"
     RESIZES_REFUSED = "resizes refused"
     POD_COPIED = "pod copied"
@@ -81,13 +80,13 @@ HAZARDS: Final = (
     FaultKind.POD_COPIED,
     FaultKind.SCALED,
 )
-"""The kinds that are drawn by themselves."""
+"""The kinds that are drawn separately."""
 USUAL: Final = tuple(kind for kind in FaultKind if kind not in HAZARDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong for a while."""
+    """One fault, which lasts for a while."""
 
     kind: FaultKind
     begins: timedelta
@@ -95,11 +94,11 @@ class Fault:
     target: str = ""
     """The component that it hits; empty for the cluster."""
     strength: float = 0.5
-    """How bad it is, between 0 and 1."""
+    """Severity, between 0 and 1."""
 
     @property
     def ends(self) -> timedelta:
-        """When it is over."""
+        """Time at which it ends."""
         return self.begins + self.lasts
 
     def __str__(self) -> str:
@@ -115,7 +114,7 @@ def draw_faults(
     per_hour: float = 2.0,
     kinds: Sequence[FaultKind] = USUAL,
 ) -> tuple[Fault, ...]:
-    """Faults in the order in which they begin; all of them have ended at the given moment."""
+    """Draw faults that all end by `until`, in the order in which they begin."""
     hours = until / timedelta(hours=1)
     count = chance.randint(0, max(1, int(2 * per_hour * hours)))
     drawn = [_draw_fault(chance, components, kinds, until) for _ in range(count)]

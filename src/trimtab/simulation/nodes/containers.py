@@ -1,7 +1,7 @@
-"""The containers that run, in columns: what they may use, what they use, and which must die.
+"""Running containers, in columns: their limits, their usage, and those that exceed memory.
 
-One turn evaluates all of them at once; only containers to which something happens are looked at
-one by one, by others.
+One turn evaluates all of them at once. Other modules handle single containers, and only those to
+which something happens.
 """
 
 from dataclasses import dataclass, replace
@@ -20,41 +20,41 @@ from trimtab.simulation.world.objects import Startup
 
 
 def limit_of(allocation: Allocation, resource: Resource) -> int | None:
-    """How much a container may use; a limit of zero is none, for the kubelet as for the kernel."""
+    """Return the limit of a container; zero means no limit, as for the kubelet and the kernel."""
     limits: Resources = allocation.limits or {}
     return limits.get(resource) or None
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A start that is under way."""
+    """A start of a container that is not ready yet."""
 
     startup: Startup
     counted_from: datetime
-    """When the work that is left begins, or began."""
+    """Time at which the remaining work begins or began."""
     cpu_seconds_left: float
     millicores: int
-    """What it may use."""
+    """CPU that the start may use."""
 
     @classmethod
     def begin(cls, startup: Startup, now: datetime, allocation: Allocation) -> Self:
-        """The start of a container that begins to run now."""
+        """Return the start of a container that begins to run now."""
         millicores = _usable(startup, allocation)
         return cls(startup, now + startup.delay, startup.work_cpu_seconds, millicores)
 
     @property
     def ready_at(self) -> datetime:
-        """When the container will be ready, if nothing changes."""
+        """Time at which the container will be ready, if nothing changes."""
         seconds = self.cpu_seconds_left * 1000 / self.millicores
         return self.counted_from + timedelta(seconds=seconds)
 
     @property
     def burnt_millicores(self) -> int:
-        """What the start would use, as long as there is work to do."""
+        """CPU that the start would use without a limit; 0 if it has no work to do."""
         return self.startup.max_millicores if self.startup.work_cpu_seconds else 0
 
     def resized(self, now: datetime, allocation: Allocation) -> Self:
-        """The same start with other resources from now on."""
+        """Return the same start with other resources from now on."""
         worked = max(now - self.counted_from, timedelta()) / timedelta(seconds=1)
         left = max(self.cpu_seconds_left - worked * self.millicores / 1000, 0.0)
         return replace(
@@ -87,7 +87,7 @@ _NOT_RUNNING: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class ContainerName:
-    """Which container a row is about."""
+    """Identity of the container in a row."""
 
     namespace: str
     pod: str
@@ -97,12 +97,12 @@ class ContainerName:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUsage:
-    """What was used when it was last measured."""
+    """Usage of all containers at the last measurement."""
 
     at: datetime
     rows: NDArray[np.int64]
     runs: NDArray[np.int64]
-    """Which run of the container each reading belongs to."""
+    """The run of the container to which each reading belongs."""
     cpu_millicores: NDArray[np.int64]
     memory_bytes: NDArray[np.int64]
 
@@ -122,7 +122,7 @@ class Running:
         self.demand = demand
         self.readings: MeasuredUsage | None = None
         self.throttled_millicore_seconds = 0
-        """The CPU time that containers were kept from using by their limits."""
+        """CPU time that limits have kept containers from using."""
         self._data = np.zeros(demand.capacity, _ROW)
         self._names: dict[int, ContainerName] = {}
         self._runs = count(_NOT_RUNNING + 1)
@@ -130,7 +130,7 @@ class Running:
     # One by one
 
     def add(self, name: ContainerName, load: Load, *, node: int, now: datetime) -> int:
-        """The row of a container, which does not run yet."""
+        """Add a container that does not run yet, and return its row."""
         row = self.demand.add(load, now)
         missing = self.demand.capacity - len(self._data)
         if missing:
@@ -147,29 +147,29 @@ class Running:
         del self._names[row]
 
     def start(self, row: int, now: datetime) -> None:
-        """Let a container run, with all its memory free."""
+        """Start a container, with no memory in use."""
         self.demand.restart(row, now)
         self._data["run"][row] = next(self._runs)
         self._data["memory"][row] = 0.0
 
     def stop(self, row: int) -> None:
-        """Let a container run no more."""
+        """Stop a container."""
         self._data["run"][row] = _NOT_RUNNING
         self._data["burnt_millicores"][row] = 0.0
 
     def allow(self, row: int, allocation: Allocation) -> None:
-        """Let a container have these resources."""
+        """Set the resources of a container."""
         requests = allocation.requests or {}
         self._data["cpu_limit"][row] = limit_of(allocation, Resource.CPU) or np.inf
         self._data["memory_limit"][row] = limit_of(allocation, Resource.MEMORY) or np.inf
         self._data["memory_request"][row] = requests.get(Resource.MEMORY, 0)
 
     def burn(self, row: int, millicores: int) -> None:
-        """Let a container use so much CPU whatever its load says; 0 lets it follow its load."""
+        """Fix the CPU usage of a container; 0 makes it follow its load again."""
         self._data["burnt_millicores"][row] = millicores
 
     def memory_of(self, row: int) -> int:
-        """What a container used when it was last measured in this run; 0 if it was not."""
+        """Return the last measured memory of a container in this run; 0 if there is none."""
         return int(self._data["memory"][row])
 
     # All at once
@@ -182,9 +182,9 @@ class Running:
         is_reachable: NDArray[np.bool_],
         memory_factor: float = 1.0,
     ) -> list[Excess]:
-        """Take the readings of this moment; what is returned wants more than it may have.
+        """Measure all containers, and return those that exceed their memory limit.
 
-        Nodes that cannot be reached tell nothing, and nothing happens there.
+        Unreachable nodes report no readings, and none of their containers is killed.
         """
         data = self._data
         cpu, memory = self.demand.evaluate(now)
@@ -193,7 +193,7 @@ class Running:
         burnt = data["burnt_millicores"]
         wanted = np.where(burnt > 0, burnt, cpu)
         used = np.minimum(wanted, data["cpu_limit"])
-        # Whole numbers have the same sum in whatever order a machine adds them up.
+        # Integers have the same sum in any order, on every machine.
         lost = np.floor(is_on * (wanted - used) * span.total_seconds()).astype(np.int64)
         self.throttled_millicore_seconds += int(lost.sum())
         exceeds = is_on & (memory > data["memory_limit"])
@@ -210,16 +210,16 @@ class Running:
         return [Excess(self._names[row], int(memory[row])) for row in dying.tolist()]
 
     def memory_by_node(self, nodes: int) -> Floats:
-        """What the containers of each node used together when they were last measured."""
+        """Return the last measured memory of all containers on each node."""
         data = self._data
         used = data["memory"] * (data["run"] != _NOT_RUNNING)
         return np.bincount(data["node"], weights=used, minlength=nodes).astype(np.float64)
 
     def places_of(self, readings: MeasuredUsage) -> NDArray[np.int64]:
-        """Which readings are about a run that still goes on."""
+        """Return the positions of readings whose run has not ended."""
         (places,) = np.nonzero(self._data["run"][readings.rows] == readings.runs)
         return places
 
     def names_of(self, rows: NDArray[np.int64]) -> list[ContainerName]:
-        """Which containers these rows are about."""
+        """Return the names of the containers in these rows."""
         return [self._names[row] for row in rows.tolist()]

@@ -1,7 +1,7 @@
-"""The kubelet, one for all nodes: it notices pods, and takes a turn for all of them at once.
+"""The kubelet, one for all nodes: it notices pods, and measures all of them in one turn.
 
-What happens to one pod is in `workers.py`; what all containers use, in `running.py`. It listens to
-the tables but acts a moment later, so that nobody hears of a change before the one that caused it.
+`pod_lifecycle.py` handles one pod, and `containers.py` measures all containers. The kubelet listens
+to the tables but acts a moment later, so that all listeners see a change before its consequences.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ _NOTICES: Final = timedelta(seconds=0.05), timedelta(seconds=0.5)
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
-    """What may be different in another cluster."""
+    """Settings of the kubelet that differ between clusters."""
 
     period: timedelta = timedelta(minutes=1)
-    """How often all containers are measured."""
+    """Interval at which all containers are measured."""
     unreachable_after: timedelta = timedelta(minutes=5)
-    """How long a node may be unready before its pods are deleted; the default of Kubernetes."""
+    """Time after which pods of an unready node are deleted; the default of Kubernetes."""
 
 
 @dataclass(slots=True)
 class _Machine:
-    """A node, and the kubelet's part of the pods on it, by their uid."""
+    """A node, and the workers of its pods, by their uid."""
 
     number: int
     node: Node
@@ -61,10 +61,10 @@ class Kubelet:
         chance = np.random.Generator(np.random.PCG64(world.random.getrandbits(64)))
         self.running = Running(ContainerDemand(chance))
         self.memory_factor = 1.0
-        """By how much every container wants more memory than its load says."""
+        """Factor on the memory that every container's load uses."""
         self._means = Means(world, self.running, Random(world.random.getrandbits(64)))
         self.resize_faults: dict[str, ResizeState] = {}
-        """What becomes of the resizes of some pods, by their uid, whatever room there is."""
+        """Outcome of all resizes of some pods, by their uid, regardless of room."""
         self.node_resize_faults: dict[str, ResizeState] = {}
         """Outcome of all resizes on some nodes, by the name of the node."""
         self._machines: dict[str, _Machine] = {}
@@ -74,7 +74,7 @@ class Kubelet:
         self._next_turn = 0.0
 
     def start(self) -> None:
-        """Take care of all pods from now on."""
+        """Run the pods of all nodes from now on."""
         for node in self.world.nodes:
             self._know(node)
         for pod in self.world.pods:
@@ -85,27 +85,27 @@ class Kubelet:
         self._schedule_turn()
 
     def set_ready(self, pod: Pod, *, is_ready: bool) -> None:
-        """Let the pod's probe fail, or succeed again."""
+        """Make the pod's probe fail, or succeed again."""
         worker = self._workers.get(pod.uid)
         if worker is not None and not worker.is_closed:
             worker.block(ReadinessBlock.PROBE, is_blocked=not is_ready)
 
     def set_load(self, pod: Pod, container_name: str, load: Load) -> None:
-        """Let a container that runs do something else from now on."""
+        """Replace the load of a running container."""
         self._workers[pod.uid].set_load(container_name, load)
 
     def hold_loads(self) -> None:
-        """Let every load stay as it is now, without any chance."""
+        """Freeze every load at its present value, without random parts."""
         self.running.demand.held_at = self.world.now()
 
     def readings(self) -> MeasuredUsage | None:
-        """What the last turn measured; None before the first."""
+        """Return the measurements of the last turn; None before the first."""
         return self.running.readings
 
     # Turns
 
     def _schedule_turn(self) -> None:
-        # From turn to turn and not from now on: periods do not drift.
+        # Counted from the last turn and not from now, so that periods do not drift.
         self._next_turn += self._settings.period.total_seconds()
         asyncio.get_running_loop().call_at(self._next_turn, self._turn)
 
@@ -177,7 +177,7 @@ class Kubelet:
             return
         machine = self._machines[pod.node_name]
         if not machine.node.is_ready:
-            # Nobody is there to start it; it is considered again when the node is back.
+            # A lost node starts no pod; the pod is considered again when the node is back.
             return
         worker = PodWorker(self._means, pod, node=machine.number)
         self._workers[pod.uid] = machine.workers[pod.uid] = worker
@@ -249,7 +249,7 @@ class Kubelet:
 
     def _delete_pods(self, machine: _Machine) -> None:
         for worker in list(machine.workers.values()):
-            # Pods of a DaemonSet belong to the node, come what may.
+            # DaemonSet pods tolerate an unready node, so they stay.
             if worker.pod.owner is None or worker.pod.owner.kind != "DaemonSet":
                 self._serving.delete_pod(worker.pod)
 

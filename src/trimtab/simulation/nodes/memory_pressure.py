@@ -1,4 +1,4 @@
-"""Node pressure: who has to go when the containers of a node use more memory than there is."""
+"""Memory pressure: chooses the pods to evict when containers use more than the node has."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from trimtab.simulation.nodes.pod_lifecycle import PodWorker
 
 @dataclass(frozen=True, slots=True)
 class PressureUsage:
-    """What a pod on a node under pressure uses."""
+    """Memory usage of a pod on a node under pressure."""
 
     worker: PodWorker
     memory_bytes: int
     excess_bytes: int
-    """By how much that is more than it requests; negative if it is less."""
+    """Usage less the request; negative if the pod uses less than it requests."""
 
 
 def measure(workers: Iterable[PodWorker]) -> list[PressureUsage]:
-    """What each pod uses, the one that exceeds its requests most first."""
+    """Return the usage of each pod, the largest excess over its requests first."""
     usages = [_usage(worker) for worker in workers]
-    # Names make ties repeatable.
+    # Sorting ties by name makes runs repeatable.
     return sorted(
         usages,
         key=lambda usage: (
@@ -35,7 +35,7 @@ def measure(workers: Iterable[PodWorker]) -> list[PressureUsage]:
 
 
 def choose(usages: Iterable[PressureUsage], capacity_bytes: int) -> Iterator[PodWorker]:
-    """The pods that have to go until the rest fits."""
+    """Yield the pods to evict until the rest fits."""
     ranked = list(usages)
     used = sum(usage.memory_bytes for usage in ranked)
     for usage in ranked:
@@ -46,7 +46,7 @@ def choose(usages: Iterable[PressureUsage], capacity_bytes: int) -> Iterator[Pod
 
 
 def blame(worker: PodWorker, now: datetime) -> list[MemoryEviction]:
-    """What the kubelet tells of the pod: the containers that use more than they request."""
+    """Return the kubelet's report on the pod: containers that use more than they request."""
     pod = worker.pod
     used = [(container, worker.memory_of(container.name)) for container in pod.containers]
     return [

@@ -1,4 +1,4 @@
-"""Usage as components see it: the readings of the kubelet's last turn, and what may spoil them."""
+"""The metrics server: the readings of the kubelet's last turn, and faults that change them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,31 +22,31 @@ from trimtab.simulation.world.facts import UsageTold
 _REQUEST: Final = Request(Act.FETCH_USAGE, USAGE.right("list"))
 _SHARE_GIVEN: Final = 0.5
 _ABSURD: Final = (MAX_AMOUNT, 2**53 + 1, 0, -1, -MAX_AMOUNT)
-"""What can stand on the wire: whole numbers of any sign, but no NaN and nothing infinite."""
+"""Values that the wire format allows: integers of any sign, but no NaN and no infinity."""
 
 
 class MetricsFault(StrEnum):
-    """What may be wrong with usage."""
+    """A fault of the metrics server."""
 
     GONE = "gone"
     """The metrics server does not answer."""
     HALF = "half"
-    """Some pods are missing, others each time."""
+    """Some pods are missing, different ones each time."""
     STALE = "stale"
-    """The same readings as before come again and again."""
+    """The metrics server repeats the same readings."""
     ABSURD = "absurd"
     """Some readings are huge, negative or zero, or have no value at all."""
 
 
 class _Roll:
-    """The names of the containers that are told, kept for as long as these are the same."""
+    """The names of the reported containers, cached while they stay the same."""
 
     def __init__(self) -> None:
         self._runs = np.zeros(0, np.int64)
         self._blank = UsageColumns()
 
     def columns(self, running: Running) -> UsageColumns:
-        """The readings of containers that are still in the run in which they were measured."""
+        """Return the readings of containers that have not restarted since the measurement."""
         readings = running.readings
         if readings is None:
             return UsageColumns()
@@ -70,12 +70,12 @@ class Metrics:
         self._roll = _Roll()
         self._told = UsageColumns()
         self.faults: list[MetricsFault] = []
-        """What is wrong for everybody now."""
+        """Active faults for all components."""
         self.faults_of: dict[str, list[MetricsFault]] = {}
-        """What is wrong for one copy of a component, by its name."""
+        """Active faults for single copies of components, by name."""
 
     def source(self, line: SimulatedConnection) -> UsageSource:
-        """Where one copy of a component gets its samples from."""
+        """Return the usage source of one copy of a component."""
         return _Source(line, self._tell)
 
     def _tell(self, line: SimulatedConnection) -> UsageColumns:
@@ -96,13 +96,13 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The metrics server at the other end of a line."""
+    """The metrics server at the other end of a connection."""
 
     line: SimulatedConnection
     tell: Callable[[SimulatedConnection], UsageColumns]
 
     async def fetch(self) -> UsageColumns:
-        """The newest reading of every container."""
+        """Fetch the newest reading of every container."""
         await self.line.send(_REQUEST)
         told = self.tell(self.line)
         await self.line.receive(_REQUEST)
@@ -110,7 +110,7 @@ class _Source:
 
 
 def _blank(names: Sequence[ContainerName]) -> UsageColumns:
-    """Columns for these containers that say nothing of them yet."""
+    """Return columns with the names of these containers and no values."""
     return UsageColumns(
         namespaces=tuple(name.namespace for name in names),
         pods=tuple(name.pod for name in names),
@@ -121,7 +121,7 @@ def _blank(names: Sequence[ContainerName]) -> UsageColumns:
 
 
 def _half(told: UsageColumns, chance: Random) -> UsageColumns:
-    """Without the pods that chance leaves out; a pod is told whole or not at all."""
+    """Leave out random pods; a pod is reported with all containers or not at all."""
     pods = dict.fromkeys(zip(told.namespaces, told.pods, strict=True))
     given = {pod for pod in pods if chance.random() < _SHARE_GIVEN}
     kept = [

@@ -1,7 +1,7 @@
-"""What the kubelet does for one pod: starts it, keeps it running, ends it.
+"""The life of one pod on its node: the kubelet starts it, keeps it running and ends it.
 
-Sidecars start one after the other before the rest; a container that is killed comes back after a
-back-off. Resizes are decided elsewhere (`resizes.py`); here they only take effect.
+Sidecars start one after the other before the rest. A killed container restarts after a back-off.
+`resizes.py` decides on resizes; here they only take effect.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -37,7 +37,7 @@ _DOUBLINGS: Final = 5
 BACK_OFF_FORGOTTEN_AFTER: Final = timedelta(minutes=10)
 
 Between: TypeAlias = tuple[timedelta, timedelta]
-"""The shortest and the longest that something takes."""
+"""The shortest and the longest duration of something."""
 
 _PULL: Final = timedelta(seconds=1), timedelta(seconds=8)
 _TERMINATED_SHOWN: Final = timedelta(seconds=0.5), timedelta(seconds=2)
@@ -45,7 +45,7 @@ _RESTART: Final = timedelta(seconds=0.5), timedelta(seconds=2)
 
 
 class ReadinessBlock(StrEnum):
-    """What keeps a pod from being ready, though all its containers are."""
+    """A reason for which a pod is not ready although all its containers are."""
 
     PROBE = "probe"
     NODE = "node"
@@ -53,42 +53,42 @@ class ReadinessBlock(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all workers work with."""
+    """Dependencies that all workers share."""
 
     world: World
     running: Running
     random: Random
 
     def draw(self, between: Between) -> timedelta:
-        """How long something takes this time."""
+        """Draw a random duration."""
         shortest, longest = between
         return shortest + (longest - shortest) * self.random.random()
 
 
 @dataclass(slots=True)
 class _Slot:
-    """One container of the pod, as far as its status does not tell."""
+    """State of one container of the pod that is not in its status."""
 
     template: ContainerTemplate
     row: int
     allocated: Allocation
     timer: Timer = field(default_factory=Timer)
-    """Whatever happens to this container next."""
+    """The next scheduled step of this container."""
     started_at: datetime | None = None
     start: Start | None = None
     is_ready: bool = False
     is_starved: bool = False
     """True for a container that started with less than it needs, and never gets ready."""
     kills: int = 0
-    """How often it was killed in a row."""
+    """Number of kills in a row."""
 
 
 class PodWorker:
-    """The kubelet's part in the life of one pod."""
+    """The kubelet's worker for one pod."""
 
     def __init__(self, means: Means, pod: Pod, *, node: int) -> None:
         self.pod = pod
-        """As it was last seen or stored."""
+        """The pod as last seen or stored."""
         self.resizing = Timer()
         """The resize that is under way."""
         self.is_closed = False
@@ -101,9 +101,9 @@ class PodWorker:
             container.name: self._open_slot(container, node) for container in pod.containers
         }
         self.reserved = objects.total_requests(self.allocated.values())
-        """What the node has set aside for all of them together."""
+        """Total requests that the node has reserved for all containers."""
         self._stages = _stages(pod)
-        """Which containers start together; each stage waits for the one before."""
+        """Containers that start together; each stage waits for the one before."""
         self._begun = 0
 
     # Its life
@@ -114,7 +114,7 @@ class PodWorker:
         self._pulling.set(self._means.draw(_PULL), self._begin_stage)
 
     def close(self) -> None:
-        """Leave the pod alone from now on."""
+        """Stop all work on the pod."""
         self.is_closed = True
         for timer in (self._pulling, self._ending, self.resizing):
             timer.cancel()
@@ -125,7 +125,7 @@ class PodWorker:
         self.reserved = objects.total_requests(())
 
     def end(self, phase: PodPhase, reason: str) -> Pod:
-        """Let the pod be over, with all its containers."""
+        """End the pod and all its containers."""
         now = self._means.world.now()
         ended = self.pod
         for container in self.pod.containers:
@@ -137,7 +137,7 @@ class PodWorker:
         return self._store(replace(ended, phase=phase, resize=None))
 
     def follow(self, pod: Pod) -> None:
-        """Take note of what others changed; containers do what their pod's role asks for."""
+        """Take over changes by others; containers follow the load of the pod's role."""
         if pod.labels != self.pod.labels:
             for slot in self._slots.values():
                 load = loads.load_of_role(slot.template.load, slot.template.role_loads, pod.labels)
@@ -145,7 +145,7 @@ class PodWorker:
         self.pod = pod
 
     def block(self, block: ReadinessBlock, *, is_blocked: bool) -> None:
-        """Keep the pod from being ready, or let it be, as far as this goes."""
+        """Set or remove one reason for which the pod is not ready."""
         if is_blocked:
             self._blocks.add(block)
         else:
@@ -154,7 +154,7 @@ class PodWorker:
             self._store(self.pod)
 
     def kill(self, name: str, memory_bytes: int) -> None:
-        """Let a container die for want of memory; it comes back after a while, if it may."""
+        """OOM-kill a container; it restarts after a back-off, if its restart policy allows it."""
         slot, now = self._slots[name], self._means.world.now()
         if slot.started_at is None or now - slot.started_at >= BACK_OFF_FORGOTTEN_AFTER:
             slot.kills = 0
@@ -165,7 +165,7 @@ class PodWorker:
         self._means.world.tell(ContainerKilled(now, self.pod, name, memory_bytes, limit))
         if self._restarts(slot):
             shown = self._means.draw(_TERMINATED_SHOWN)
-            # A back-off alone would end just when the next turn is due, and be in vain.
+            # A back-off alone would end exactly when the next turn is due.
             down = back_off + self._means.draw(_RESTART)
             slot.timer.set(shown, partial(self._wait, name, down - shown))
         elif self._is_all_over():
@@ -175,30 +175,30 @@ class PodWorker:
 
     @property
     def allocated(self) -> Mapping[str, Allocation]:
-        """What the node has set aside for each container."""
+        """Resources that the node has reserved for each container."""
         return {name: slot.allocated for name, slot in self._slots.items()}
 
     def memory_of(self, name: str) -> int:
-        """What a container used when it was last measured in this run."""
+        """Return the last measured memory of a container in this run."""
         return self._means.running.memory_of(self._slots[name].row)
 
     def set_load(self, name: str, load: Load) -> None:
-        """Let a container do something else from now on."""
+        """Replace the load of a container."""
         self._means.running.demand.replace(self._slots[name].row, load)
 
     def allocate(self) -> None:
-        """Set aside what the spec asks for."""
+        """Reserve the resources that the spec requests."""
         for container in self.pod.containers:
             self._slots[container.name].allocated = container.spec
         self.reserved = objects.total_requests(self.allocated.values())
 
     def show_resize(self, state: ResizeState | None) -> None:
-        """Say how far a resize got."""
+        """Publish the state of a resize in the pod's status."""
         if state is not self.pod.resize:
             self._store(replace(self.pod, resize=state))
 
     def apply(self) -> None:
-        """Let the containers have what was set aside; some of them restart for that."""
+        """Give the containers their reserved resources; some of them restart for that."""
         changed = [
             container
             for container in self.pod.containers
@@ -255,7 +255,7 @@ class PodWorker:
             self.end(PodPhase.SUCCEEDED, COMPLETED)
         elif self._template.restart_policy is RestartPolicy.NEVER:
             self.end(PodPhase.FAILED, COMPLETED)
-        # Else it does its work from the beginning once it runs again.
+        # Otherwise the container repeats its work when it runs again.
 
     def _await_readiness(self, name: str) -> None:
         slot = self._slots[name]
@@ -279,7 +279,7 @@ class PodWorker:
         slot = self._slots[name]
         self._means.running.allow(slot.row, slot.allocated)
         if slot.start is not None:
-            # What fails at its start is started again and again, so that a resize may help it.
+            # A container that fails at its start retries, so a resize may help it.
             slot.is_starved = _lacks(slot.template, slot.allocated)
             slot.start = slot.start.resized(self._means.world.now(), slot.allocated)
             self._await_readiness(name)
@@ -345,7 +345,7 @@ ERROR: Final = "Error"
 def change_containers(
     pod: Pod, names: Collection[str], change: Callable[[Container], Container]
 ) -> Pod:
-    """The pod with some of its containers changed."""
+    """Return the pod with some of its containers changed."""
     return replace(
         pod,
         containers=tuple(
@@ -356,7 +356,7 @@ def change_containers(
 
 
 def run(container: Container, allocation: Allocation) -> Container:
-    """It runs, with what it was given; for the first time, or again."""
+    """Return the container as running with these resources, for the first time or again."""
     ended = container.termination or container.last_termination
     return replace(
         container,
@@ -371,17 +371,17 @@ def run(container: Container, allocation: Allocation) -> Container:
 def terminate(
     container: Container, reason: str, started_at: datetime | None, now: datetime
 ) -> Container:
-    """It has ended, and lies there."""
+    """Return the container as terminated."""
     return replace(
         container,
         is_running=False,
-        # The end before this one stays its last one for as long as it lies there.
+        # The previous termination stays its last one until the container restarts or waits.
         termination=Termination(reason, started_at, now),
     )
 
 
 def wait(container: Container) -> Container:
-    """It waits for its next run."""
+    """Return the container as waiting for its next run."""
     return replace(
         container,
         is_running=False,
@@ -391,5 +391,5 @@ def wait(container: Container) -> Container:
 
 
 def is_over(pod: Pod) -> bool:
-    """Whether a pod has ended for good."""
+    """Return True if a pod has ended for good."""
     return pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)

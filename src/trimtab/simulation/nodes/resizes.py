@@ -1,4 +1,4 @@
-"""In-place resizes: whether a node can give a pod what its spec asks for, now, later or never."""
+"""In-place resizes: decide if a node can resize a pod now, later or never."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -12,11 +12,11 @@ from trimtab.simulation.world import objects
 from trimtab.simulation.world.objects import Node
 
 _TAKES: Final = timedelta(seconds=0.3), timedelta(seconds=1.2)
-"""What a real node with nothing else to do took."""
+"""Duration measured on an idle real node."""
 
 
 def is_settled(worker: PodWorker) -> bool:
-    """Whether every container has just what the spec asks for, as far as the kubelet knows it."""
+    """Return True if every container has exactly the resources of its spec."""
     return all(
         container.spec == worker.allocated[container.name]
         and container.status in (None, container.spec)
@@ -25,7 +25,7 @@ def is_settled(worker: PodWorker) -> bool:
 
 
 def judge(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> ResizeState | None:
-    """How a resize of the pod stands; None if there is nothing to do."""
+    """Return the state of the pod's resize; None if there is nothing to do."""
     if is_settled(worker):
         return None
     wanted = objects.total_requests(container.spec for container in worker.pod.containers)
@@ -39,7 +39,7 @@ def judge(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> Res
 
 
 def resize(means: Means, worker: PodWorker, state: ResizeState | None) -> None:
-    """Go on with a resize of which this has been judged."""
+    """Carry out, cancel or continue a resize according to its state."""
     match state:
         case None:
             worker.resizing.cancel()
@@ -47,7 +47,7 @@ def resize(means: Means, worker: PodWorker, state: ResizeState | None) -> None:
             worker.allocate()
             worker.resizing.set(means.draw(_TAKES), worker.apply)
         case ResizeState.ERROR:
-            # The node has set it aside, but cannot take away what is in use.
+            # The node has reserved the new size, but cannot take away memory in use.
             worker.resizing.cancel()
             worker.allocate()
         case _:
@@ -70,7 +70,7 @@ def _fits(
 
 
 def _is_too_small(worker: PodWorker, container: Container) -> bool:
-    """Whether a running container already uses more memory than it would be allowed to."""
+    """Return True if a running container already uses more memory than its new limit."""
     limit = limit_of(container.spec, Resource.MEMORY)
     if limit is None or not container.is_running or container.restarts_on_resize:
         return False

@@ -1,7 +1,7 @@
 """The scheduler: gives each pending pod a node that has room for its requests.
 
-A pod that fits nowhere stays pending, and is looked at again when room appears: a pod went or got
-smaller, a node came, grew or is ready again.
+A pod that fits nowhere stays pending. The scheduler retries it when a pod has gone or shrunk, or a
+node was added or changed.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
 DELAY: Final = timedelta(milliseconds=50)
-"""How long after a change the scheduler looks at it."""
+"""Delay after a change until the scheduler looks at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """What one pod takes of one node."""
+    """Resources that one pod takes of one node."""
 
     node_name: str
     amounts: Resources
@@ -48,7 +48,7 @@ class Scheduler:
         self._world.nodes.subscribe(self._notice_node)
 
     def free(self, node: Node) -> Resources:
-        """What a node has left; below zero where its pods have been promised more than there is."""
+        """Return what a node has left; negative if its pods request more than it has."""
         taken = self._taken.get(node.name, {})
         return {kind: node.capacity.get(kind, 0) - taken.get(kind, 0) for kind in BOTH}
 
@@ -99,7 +99,7 @@ class Scheduler:
             taken[kind] = taken.get(kind, 0) + sign * hold.amounts[kind]
 
     def _retry(self) -> None:
-        """Look at the pods again for which there was no room."""
+        """Retry the pods that found no room."""
         if self._stuck:
             self._waiting = {**self._stuck, **self._waiting}
             self._stuck = {}
@@ -125,18 +125,18 @@ class Scheduler:
                 continue
             self._stuck[name] = None
             if pod.unschedulable_since is None and self._is_responsible(pod):
-                # The wire has whole seconds.
+                # Timestamps on the wire have whole seconds.
                 since = self._world.now().replace(microsecond=0)
                 self._world.pods.put(replace(pod, unschedulable_since=since))
 
     def _is_responsible(self, pod: Pod) -> bool:
-        """Tell whether the pod waits for room, and not for a node that does not exist."""
+        """Return True if the pod waits for room, and not for a missing node."""
         template = self._world.templates.get(pod.uid)
         only = "" if template is None else template.node_name
         return not only or self._world.nodes.find("", only) is not None
 
     def _choose(self, pod: Pod) -> Node | None:
-        """The node on which most is left, of those that have room."""
+        """Return the node with the most resources left, of those that have room."""
         wanted = {kind: objects.reserved_total(pod, kind) for kind in BOTH}
         template = self._world.templates.get(pod.uid)
         only = "" if template is None else template.node_name

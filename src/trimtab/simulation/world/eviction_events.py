@@ -1,6 +1,6 @@
-"""What kubelets tell of pods that they evicted for want of memory: events of an API server.
+"""Events about pods that kubelets evicted because of memory pressure.
 
-They are objects like all others, so that whoever loses the connection finds them again.
+They are stored like all other objects, so a component finds them again after a lost connection.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from trimtab.simulation.world.tables import Table, Versions
 
 @dataclass(frozen=True, slots=True)
 class EvictionNotice:
-    """One event."""
+    """One eviction event."""
 
     namespace: str
     name: str
@@ -26,6 +26,6 @@ class EvictionLog(Table[EvictionNotice]):
         self._count = 0
 
     def append(self, eviction: MemoryEviction) -> None:
-        """Tell of one more."""
+        """Store one more eviction."""
         self._count += 1
         self.put(EvictionNotice(eviction.namespace, f"{eviction.pod}.{self._count}", eviction))

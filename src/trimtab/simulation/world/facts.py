@@ -1,4 +1,4 @@
-"""Facts: what happened in a simulated cluster, for the journal and for whoever checks it."""
+"""Facts: records of what happened in a simulated cluster, for the journal and the checkers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,13 +16,13 @@ from trimtab.core.model.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class PodCreated:
-    """A pod came to be: as its workload wanted it, and as admission let it in."""
+    """A pod was created: as its workload wanted it, and as admission changed it."""
 
     at: datetime
     wanted: Pod
     pod: Pod
     patch: Patch
-    """What the webhook changed; empty also if it was not there to be asked."""
+    """Changes of the webhook; empty also if it did not answer."""
     webhook_answered: bool
 
 
@@ -52,7 +52,7 @@ class PodEvicted:
 
 @dataclass(frozen=True, slots=True)
 class PodResized:
-    """A component asked for other resources of a running pod."""
+    """A component changed the resources of a running pod."""
 
     at: datetime
     actor: str
@@ -72,7 +72,7 @@ class PodPatched:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A pod is no more."""
+    """A pod was removed."""
 
     at: datetime
     pod: Pod
@@ -80,13 +80,13 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class ContainerKilled:
-    """A container was killed for want of memory."""
+    """A container was OOM-killed."""
 
     at: datetime
     pod: Pod
     container_name: str
     memory_bytes: int
-    """What it wanted to use."""
+    """Memory that the container tried to use."""
     limit_bytes: int
 
 
@@ -97,12 +97,12 @@ class PodPressedOut:
     at: datetime
     pod: Pod
     blamed: tuple[MemoryEviction, ...] = ()
-    """What it tells of the containers that used too much."""
+    """Reports about the containers that used more than they request."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTold:
-    """The metrics server told a component what containers use."""
+    """The metrics server reported the usage of containers to a component."""
 
     at: datetime
     actor: str
@@ -149,7 +149,7 @@ class LeaseWritten:
 
 @dataclass(frozen=True, slots=True)
 class EventEmitted:
-    """A component told something."""
+    """A component emitted an event."""
 
     at: datetime
     actor: str
@@ -158,7 +158,7 @@ class EventEmitted:
 
 @dataclass(frozen=True, slots=True)
 class FaultBegan:
-    """Something was broken on purpose."""
+    """A fault began."""
 
     at: datetime
     fault: str
@@ -166,7 +166,7 @@ class FaultBegan:
 
 @dataclass(frozen=True, slots=True)
 class FaultEnded:
-    """Something that was broken works again."""
+    """A fault ended."""
 
     at: datetime
     fault: str
@@ -182,12 +182,12 @@ class ProcessStarted:
 
 @dataclass(frozen=True, slots=True)
 class ProcessCrashed:
-    """A copy of a component died, in the middle of whatever it did."""
+    """A copy of a component crashed, in the middle of its work."""
 
     at: datetime
     actor: str
     during: str
-    """The request at which it died."""
+    """The request at which it crashed."""
 
 
 Fact: TypeAlias = (

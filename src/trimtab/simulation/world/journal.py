@@ -1,4 +1,4 @@
-"""The journal: all that happens in a simulated cluster, as one running hash.
+"""The journal: a running hash of all facts of a simulated cluster.
 
 Two runs are the same if their hashes are. Facts are hashed in a binary form that depends on their
 content alone: floats bit by bit, maps in the order of their keys, names and never addresses.
@@ -19,11 +19,11 @@ from trimtab.simulation.world.facts import CheckpointDeleted, CheckpointSaved, F
 from trimtab.simulation.world.world import World
 
 KEPT: Final = 50
-"""So many of the latest facts are at hand when something went wrong."""
+"""Number of latest facts that are kept for inspection."""
 
 
 class Journal:
-    """Follows the facts of a world from the moment it is made."""
+    """Follows the facts of a world from the journal's creation."""
 
     def __init__(self, world: World, *, kept: int = KEPT) -> None:
         self._hash = sha256()
@@ -32,15 +32,15 @@ class Journal:
         world.subscribe(self._note)
 
     def digest(self) -> str:
-        """The hash of all that has happened so far, in hexadecimal digits."""
+        """Return the hash of all facts so far, in hexadecimal digits."""
         return self._hash.hexdigest()
 
     def counts(self) -> Mapping[str, int]:
-        """How often each kind of thing happened."""
+        """Return the number of facts of each kind."""
         return dict(self._counts)
 
     def recent(self) -> Sequence[Fact]:
-        """The latest facts, the oldest of them first."""
+        """Return the latest facts, the oldest first."""
         return tuple(self._recent)
 
     def _note(self, fact: Fact) -> None:
@@ -51,12 +51,12 @@ class Journal:
 
 
 def encode_fact(fact: Fact) -> bytes:
-    """The one binary form of a fact."""
+    """Return the only binary form of a fact."""
     return _ENCODER.encode((type(fact).__name__, _with_text_keys(fact)))
 
 
 def _with_text_keys(fact: Fact) -> Fact | tuple[object, ...]:
-    """The fact itself, or a form of it whose maps have text for keys, as the encoder needs it."""
+    """Return the fact, or a form whose maps have text keys, as the encoder needs them."""
     match fact:
         case CheckpointSaved(at, actor, before, after):
             return at, actor, before and _plain_checkpoint(before), _plain_checkpoint(after)

@@ -1,4 +1,4 @@
-"""Limit ranges: what they add to a pod that says too little, and what they do not let in."""
+"""Limit ranges: the defaults that they set in pods, and the pods that they refuse."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -13,12 +13,12 @@ _THOUSAND: Final = 1000
 
 
 def completed(limit_range: LimitRange) -> LimitRange:
-    """The limit range as the API server stores it: a container's largest limit is its default."""
+    """Return the limit range as the server stores it: `max` is the default limit of a container."""
     return replace(limit_range, items=tuple(map(_completed, limit_range.items)))
 
 
 def with_defaults(pod: Pod, ranges: Iterable[LimitRange]) -> Pod:
-    """The pod with what the API server and then each limit range set where it says nothing."""
+    """Return the pod with defaults of the API server, then of each limit range."""
     containers = tuple(_filled(container, {}, {}) for container in pod.containers)
     for limit_range in ranges:
         requests: dict[Resource, int] = {}
@@ -32,7 +32,7 @@ def with_defaults(pod: Pod, ranges: Iterable[LimitRange]) -> Pod:
 
 
 def find_limit_range_flaw(pod: Pod, ranges: Iterable[LimitRange]) -> str:
-    """What about a pod some limit range does not allow; nothing if all is well."""
+    """Return the first violation of a limit range by the pod; empty if there is none."""
     flaws = (flaw for each in ranges for item in each.items for flaw in _flaws(pod, item))
     return next(flaws, "")
 
@@ -45,7 +45,7 @@ def _completed(item: LimitRangeItem) -> LimitRangeItem:
 
 def _filled(container: Container, requests: Resources, limits: Resources) -> Container:
     own = container.spec
-    # What has a limit and no request requests its limit, whatever a limit range says.
+    # A resource with a limit and no request requests its limit, despite limit ranges.
     asked = {**requests, **(own.limits or {}), **(own.requests or {})}
     bound = {**limits, **(own.limits or {})}
     filled = Allocation(asked or own.requests, bound or own.limits)
@@ -63,7 +63,7 @@ def _flaws(pod: Pod, item: LimitRangeItem) -> Iterator[str]:
 
 
 def _sum(amounts: Iterable[Resources]) -> Resources:
-    """All amounts together; what nobody names is not there, which is not the same as zero."""
+    """Sum all amounts; a resource that no entry names is left out, which differs from zero."""
     total: dict[Resource, int] = {}
     for each in amounts:
         for kind in each:
@@ -76,7 +76,7 @@ def _outside(item: LimitRangeItem, requests: Resources, limits: Resources) -> It
         if requests.get(kind, -1) < least or limits.get(kind, least) < least:
             yield f"minimum {kind} usage per {item.type} is {least}"
     for kind, most in (item.max or {}).items():
-        # No request is above its limit, so that the limit is enough to look at.
+        # No request exceeds its limit, so checking the limit is enough.
         if kind not in limits or limits[kind] > most:
             yield f"maximum {kind} usage per {item.type} is {most}"
     for kind in BOTH:

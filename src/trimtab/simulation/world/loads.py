@@ -1,8 +1,8 @@
-"""Loads: how much CPU and memory a container would use, if nothing held it back.
+"""Loads: CPU and memory that a container would use without limits.
 
 A load is a record of a few numbers, so that thousands of containers are evaluated at once, in
-columns (`demand.py`). Only sums and products of IEEE floats are used, no sine and no logarithm:
-they give the same bits on every machine.
+columns (`load/demand.py`). The formulas use only sums and products of IEEE floats, no sine and no
+logarithm: they give the same bits on every machine.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 ROLE_LABEL: Final = "trimtab.dev/role"
-"""The label of a pod that says which part it plays now: a leader works harder than a follower."""
+"""Pod label with the present role of the pod: a leader works harder than a follower."""
 HOURS_OF_A_DAY: Final = 24
 
 _FLAT: Final = (1.0,) * HOURS_OF_A_DAY
@@ -22,29 +22,29 @@ OFFICE_DAY: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """How one resource is used over time, in millicores or bytes."""
+    """Usage of one resource over time, in millicores or bytes."""
 
     base: float = 0.0
-    """What it uses all the time."""
+    """Constant usage."""
     daily: float = 0.0
-    """What comes on top, times the shape of the day."""
+    """Additional usage, multiplied by the shape of the day."""
     weekend_factor: float = 1.0
-    """By how much the daily part differs on Saturdays and Sundays."""
+    """Factor of the daily part on Saturdays and Sundays."""
     noise: float = 0.0
-    """The most that comes on top by chance, drawn anew each time."""
+    """Maximum of the additional random usage, drawn at each evaluation."""
     spike: float = 0.0
-    """What comes on top now and then."""
+    """Additional usage during a spike."""
     spike_chance: float = 0.0
-    """How likely a spike is at each look."""
+    """Probability of a spike at each evaluation."""
     burst: float = 0.0
-    """What comes on top during bursts, which last for a while and come back."""
+    """Additional usage during bursts, which last for a while and repeat."""
     leak_per_hour: float = 0.0
-    """By how much it grows for as long as the container runs."""
+    """Growth per hour while the container runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """When both resources of a container burst."""
+    """Interval and length of the bursts of both resources."""
 
     every: timedelta = timedelta(hours=1)
     length: timedelta = timedelta()
@@ -52,7 +52,7 @@ class Bursts:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was recorded somewhere: one value per step, over and over."""
+    """Recorded usage: one value per step, repeated from the start when it ends."""
 
     cpu_millicores: tuple[float, ...]
     memory_bytes: tuple[float, ...]
@@ -67,7 +67,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a container would use."""
+    """Usage that a container would have."""
 
     cpu: Wave = field(default_factory=lambda: Wave(base=100.0))
     memory: Wave = field(default_factory=lambda: Wave(base=100.0 * 1024 * 1024))
@@ -75,18 +75,18 @@ class Load:
     """The shape of the day, hour by hour from midnight UTC; straight lines in between."""
     bursts: Bursts = field(default_factory=Bursts)
     trace: Trace | None = None
-    """If given, this is used instead of the waves' base and daily parts."""
+    """Recorded usage that replaces the waves' base and daily parts; None for none."""
     phase: timedelta = timedelta()
-    """How far its bursts and its trace have come when simulated time begins."""
+    """Position in its bursts and its trace when simulated time begins."""
 
 
 def constant(*, cpu_millicores: float, memory_bytes: float) -> Load:
-    """The same, always."""
+    """Return a load with constant usage."""
     return Load(Wave(base=cpu_millicores), Wave(base=memory_bytes))
 
 
 def office_day(*, cpu_millicores: float, memory_bytes: float) -> Load:
-    """Little at night, the given amounts in office hours; most of the memory stays all day."""
+    """Return a load that is low at night; most of the memory stays in use all day."""
     return Load(
         Wave(base=0.1 * cpu_millicores, daily=0.9 * cpu_millicores, noise=0.05 * cpu_millicores),
         Wave(base=0.7 * memory_bytes, daily=0.3 * memory_bytes, noise=0.01 * memory_bytes),
@@ -95,7 +95,7 @@ def office_day(*, cpu_millicores: float, memory_bytes: float) -> Load:
 
 
 def weekly(*, cpu_millicores: float, memory_bytes: float, weekend_factor: float = 0.2) -> Load:
-    """Office days, with quiet or busy weekends."""
+    """Return a load of office days, with quiet or busy weekends."""
     load = office_day(cpu_millicores=cpu_millicores, memory_bytes=memory_bytes)
     return replace(
         load,
@@ -107,7 +107,7 @@ def weekly(*, cpu_millicores: float, memory_bytes: float, weekend_factor: float 
 def spiky(
     *, cpu_millicores: float, memory_bytes: float, factor: float = 4.0, chance: float = 0.01
 ) -> Load:
-    """Steady, but at one look in so many a multiple of that."""
+    """Return a steady load that spikes to a multiple by chance."""
     more = factor - 1.0
     return Load(
         Wave(base=cpu_millicores, spike=more * cpu_millicores, spike_chance=chance),
@@ -116,14 +116,14 @@ def spiky(
 
 
 def leaking(*, cpu_millicores: float, memory_bytes: float, leak_per_hour: float) -> Load:
-    """Memory that grows until the container is started anew."""
+    """Return a load whose memory grows until the container restarts."""
     return Load(Wave(base=cpu_millicores), Wave(base=memory_bytes, leak_per_hour=leak_per_hour))
 
 
 def bursty(
     *, cpu_millicores: float, memory_bytes: float, factor: float = 5.0, bursts: Bursts
 ) -> Load:
-    """Steady, with bursts of CPU that come back, as of something that runs once an hour."""
+    """Return a steady load with repeated CPU bursts, as of an hourly task."""
     return Load(
         Wave(base=cpu_millicores, burst=(factor - 1.0) * cpu_millicores),
         Wave(base=memory_bytes),
@@ -132,10 +132,10 @@ def bursty(
 
 
 def recorded(trace: Trace, *, phase: timedelta = timedelta()) -> Load:
-    """What was recorded, and nothing else."""
+    """Return a load that repeats recorded usage."""
     return Load(Wave(), Wave(), trace=trace, phase=phase)
 
 
 def load_of_role(load: Load, role_loads: Mapping[str, Load], labels: Mapping[str, str]) -> Load:
-    """What a container of a pod with these labels does."""
+    """Return the load of a container whose pod has these labels."""
     return role_loads.get(labels.get(ROLE_LABEL, ""), load)

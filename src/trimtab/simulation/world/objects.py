@@ -1,7 +1,7 @@
-"""The objects of a simulated cluster that deciders never see whole: what workloads are made of.
+"""Objects of a simulated cluster that components never see whole.
 
-Pods, autoscalers, checkpoints and leases are the very records that components know. These are the
-rest: whatever makes pods, gives them room, or restricts them.
+Pods, autoscalers, checkpoints and leases are the records that components use. The objects here make
+pods, give them room, or restrict them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,20 +32,20 @@ from trimtab.simulation.world.loads import Load
 
 _API_VERSIONS: Final = {"CronJob": "batch/v1", "Job": "batch/v1", "ReplicationController": "v1"}
 ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-"""The phases from which no pod comes back."""
+"""The phases of pods that have ended for good."""
 _KEEPING_AWAY: Final = ("NoSchedule", "NoExecute")
 _NOT_READY: Final = nodes.Taint("node.kubernetes.io/not-ready", effect="NoSchedule")
-"""What the node controller puts on a node of which nothing is heard."""
+"""The taint that the node controller sets on a lost node."""
 _STATEFUL_SET: Final = "StatefulSet"
 _CREATING_KINDS: Final = frozenset(
     {DAEMON_SET, "ReplicaSet", "ReplicationController", _STATEFUL_SET}
 )
 _UNCOUNTED_KINDS: Final = frozenset({"CronJob", "Job"})
-"""Kinds that have no `spec.replicas`; how many pods a Job may have at once is not that."""
+"""Kinds that have no `spec.replicas`; a Job's parallelism is no number of replicas."""
 
 
 class RestartPolicy(StrEnum):
-    """What the kubelet does when a container ends."""
+    """The restart policy of a pod, as the kubelet applies it."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -54,19 +54,19 @@ class RestartPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """What a container does before it is ready."""
+    """Work and delay of a container before it is ready."""
 
     delay: timedelta = timedelta(seconds=2)
-    """Time that passes whatever it may use."""
+    """Fixed delay, with any amount of CPU."""
     work_cpu_seconds: float = 0.0
-    """CPU time that it needs before it is ready; the more CPU it may use, the sooner."""
+    """CPU time that it needs before it is ready; more CPU makes it ready sooner."""
     max_millicores: int = 4000
     """More CPU than this does not make it faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerTemplate:
-    """A container as its workload describes it, and how it will behave."""
+    """A container as its workload describes it, with its simulated behaviour."""
 
     name: str
     allocation: Allocation = field(default_factory=Allocation)
@@ -74,7 +74,7 @@ class ContainerTemplate:
     restarts_on_resize: bool = False
     load: Load = field(default_factory=Load)
     role_loads: Mapping[str, Load] = field(default_factory=dict)
-    """What it does instead while its pod's role label has one of these values."""
+    """Loads that replace `load` while its pod's role label has the given value."""
     startup: Startup = field(default_factory=Startup)
     needs: Resources = field(default_factory=dict)
     """A container that starts with smaller requests than these never gets ready."""
@@ -82,14 +82,14 @@ class ContainerTemplate:
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """What the pods of a workload are made from."""
+    """The template for the pods of a workload."""
 
     labels: Mapping[str, str]
     containers: tuple[ContainerTemplate, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     runs_for: timedelta | None = None
-    """When a pod of a job is done; None for one that never ends by itself."""
+    """Run time of a pod of a Job; None for a pod that never ends by itself."""
     node_name: str = ""
     """The only node that may run it; any may if there is no name."""
 
@@ -117,24 +117,24 @@ class WorkloadObject:
     owner: OwnerReference | None = None
     api_version: str = "apps/v1"
     replicas: int | None = 1
-    """How many pods it should have; None where it does not say (a CronJob)."""
+    """Number of pods it should have; None if it has no such number (a CronJob)."""
     max_unavailable: int = 1
-    """How many pods may be missing during a rollout."""
+    """Number of pods that may be missing during a rollout."""
     revision: int = 1
     """Counts the changes of its template; pods of an older one are replaced."""
     every: timedelta | None = None
-    """How often a CronJob makes a Job."""
+    """Interval at which a CronJob creates a Job."""
     created_at: datetime | None = None
     last_run_at: datetime | None = None
-    """When a CronJob last should have made a Job, and did."""
+    """Scheduled time of the last Job that a CronJob created."""
     succeeded: tuple[str, ...] = ()
     """The uids of a Job's pods that have succeeded."""
     failed: tuple[str, ...] = ()
-    """The uids of a Job's pods that have failed, or did not live to the end."""
+    """The uids of a Job's pods that have failed, or were deleted before their end."""
     retry_at: datetime | None = None
-    """When a Job may next replace a pod that failed."""
+    """Time from which a Job may replace a failed pod."""
     role_lease: str = ""
-    """The lease by which its pods elect one of them, if they do."""
+    """The lease by which its pods elect a leader; empty if they do not."""
     ready: int | None = None
     """Number of ready pods in the status of a DaemonSet."""
     updated: int | None = None
@@ -149,13 +149,13 @@ class WorkloadObject:
 
     @property
     def reference(self) -> OwnerReference:
-        """How what it makes names it as its owner."""
+        """The owner reference in the objects that it creates."""
         api_version = _API_VERSIONS.get(self.kind, self.api_version)
         return OwnerReference(self.kind, self.name, api_version, self.uid)
 
     @property
     def known(self) -> Workload:
-        """What deciders know of it."""
+        """The record of this object that components see."""
         replicas = None if self.kind in _UNCOUNTED_KINDS else self.replicas
         return Workload(
             self.identity,
@@ -172,14 +172,14 @@ class WorkloadObject:
         )
 
     def _sizes(self) -> dict[str, Allocation] | None:
-        """Return what its template asks for, if pods are created from that."""
+        """Return the template's requests and limits, if pods are created from it."""
         if self.kind not in _CREATING_KINDS or not self.replicas:
             return None
         return {each.name: each.allocation for each in self.template.containers}
 
 
 def _known_template(daemon_set: WorkloadObject) -> Pod:
-    """Return the DaemonSet's template as deciders see it; its pods go to all nodes."""
+    """Return the DaemonSet's template as components see it; its pods go to all nodes."""
     template = daemon_set.template
     return Pod(
         daemon_set.namespace,
@@ -194,7 +194,7 @@ def _known_template(daemon_set: WorkloadObject) -> Pod:
 
 
 def with_own_selector(job: WorkloadObject) -> WorkloadObject:
-    """The Job with the labels and the selector that the API server gives it, by its uid."""
+    """Return the Job with the labels and selector that the API server derives from its uid."""
     labels = {
         "batch.kubernetes.io/controller-uid": job.uid,
         "batch.kubernetes.io/job-name": job.name,
@@ -220,20 +220,20 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing keeps pods away that tolerate nothing."""
+        """True if pods without tolerations may be scheduled here."""
         keeps_away = any(taint.effect in _KEEPING_AWAY for taint in self.taints)
         return not self.is_unschedulable and not keeps_away
 
     @property
     def known(self) -> nodes.Node:
-        """What deciders know of it."""
+        """The record of this object that components see."""
         taints = self.taints if self.is_ready else (*self.taints, _NOT_READY)
         return nodes.Node(self.name, self.capacity, self.labels, taints, self.is_unschedulable)
 
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """A PodDisruptionBudget: how many of some pods must stay."""
+    """A PodDisruptionBudget: the number of pods that must stay."""
 
     namespace: str
     name: str
@@ -245,14 +245,14 @@ class DisruptionBudget:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota: how much all pods of a namespace may request together."""
+    """A ResourceQuota: total requests and limits of all pods of a namespace."""
 
     namespace: str
     name: str
     requests: Resources
     resource_version: str = ""
     limits: Resources = field(default_factory=dict)
-    """The most that all limits together may come to."""
+    """Maximum sum of all limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +267,19 @@ class LimitRange:
 
 @dataclass(frozen=True, slots=True)
 class HorizontalScaler:
-    """A HorizontalPodAutoscaler: which workload it scales, and by which resources."""
+    """A HorizontalPodAutoscaler: the workload that it scales, and the resources it scales on."""
 
     namespace: str
     name: str
     target: WorkloadName
     resources: tuple[str, ...] = ("cpu",)
     containers: tuple[str, ...] = ()
-    """Only of these containers; of whole pods if there are none."""
+    """Containers whose resources count; empty for whole pods."""
     resource_version: str = ""
 
     @property
     def known(self) -> hpa.Horizontal:
-        """What deciders know of it."""
+        """The record of this object that components see."""
         resources = frozenset(map(Resource, self.resources))
         claims = {Held(each, name) for each in resources for name in self.containers}
         return hpa.Horizontal(
@@ -304,26 +304,26 @@ class Namespace:
 
     @property
     def known(self) -> workloads.Namespace:
-        """What deciders know of it."""
+        """The record of this object that components see."""
         return workloads.Namespace(self.name, self.annotations)
 
 
 def resource_total(pod: Pod, resource: Resource) -> int:
-    """What all containers of a pod request together."""
+    """Return the total request of all containers of a pod."""
     return sum((container.spec.requests or {}).get(resource, 0) for container in pod.containers)
 
 
 def total_requests(allocations: Iterable[Allocation]) -> Resources:
-    """What all of these request together."""
+    """Return the sum of all requests."""
     requests = [allocation.requests or {} for allocation in allocations]
     return {kind: sum(each.get(kind, 0) for each in requests) for kind in BOTH}
 
 
 def reserved_total(pod: Pod, resource: Resource) -> int:
-    """What the scheduler and quotas set aside for a pod.
+    """Return the amount that the scheduler and quotas reserve for a pod.
 
-    While a resize is under way this is the larger of what is wanted and what is there; of one that
-    can never be, only what is there.
+    During a resize this is the larger of the requested and the actual amount. For an infeasible
+    resize it is the actual amount.
     """
     is_refused = pod.resize is ResizeState.INFEASIBLE
     return sum(

@@ -1,8 +1,8 @@
 """Tables: all objects of one kind, with versions, and a log from which watches are fed.
 
-The log is what an API server keeps for watches: as long as it reaches back far enough, a watch goes
-on from where it was; behind that it has to list anew. An index finds the objects of a table by
-something other than their name, without a look at all of them.
+The log stands for the watch cache of an API server. A watch continues at its version while the log
+reaches back to it, and has to list all objects again otherwise. An index finds objects by a key
+other than their name, without a scan of the table.
 """
 
 from collections import deque
@@ -15,11 +15,11 @@ from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.watch_events import ObjectName
 
 LOG_KEPT: Final = 10_000
-"""So many changes of one kind are kept for watches that are behind."""
+"""Number of changes of one kind that are kept for watches that are behind."""
 
 
 class Named(Protocol):
-    """Whatever has a place in a table."""
+    """An object with a namespace and a name."""
 
     @property
     def namespace(self) -> str:
@@ -41,7 +41,7 @@ class Versions:
         self.latest = 0
 
     def draw(self) -> int:
-        """A new version."""
+        """Return a new version."""
         self.latest = next(self._numbers)
         return self.latest
 
@@ -54,9 +54,9 @@ class Change(Generic[RecordT]):
     name: ObjectName
     before: RecordT | None
     after: RecordT | None
-    """None if the object was deleted, or cannot be read any more."""
+    """None if the object was deleted, or has become unreadable."""
     unreadable: Unreadable | None = None
-    """What is there instead, if it cannot be read."""
+    """The unreadable object in its place, if there is one."""
 
 
 Listener = Callable[[Change[RecordT]], None]
@@ -73,7 +73,7 @@ class Table(Generic[RecordT]):
         self._records: dict[ObjectName, RecordT] = {}
         self._listeners: list[Listener[RecordT]] = []
         self.unreadable: dict[ObjectName, Unreadable] = {}
-        """Objects that are there and that nobody can read."""
+        """Objects that exist but cannot be decoded."""
         self.log: deque[Change[RecordT]] = deque()
         self.forgotten = 0
         """Changes up to this version are no longer in the log."""
@@ -85,19 +85,19 @@ class Table(Generic[RecordT]):
         return len(self._records)
 
     def find(self, namespace: str, name: str) -> RecordT | None:
-        """The object of that name, if there is one."""
+        """Return the object of that name; None if there is none."""
         return self._records.get(ObjectName(namespace, name))
 
     def subscribe(self, listener: Listener[RecordT]) -> None:
-        """Tell a listener of every change from now on, in the moment in which it happens."""
+        """Call a listener at once for every change from now on."""
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener[RecordT]) -> None:
-        """Tell a listener nothing any more."""
+        """Stop calling a listener."""
         self._listeners.remove(listener)
 
     def put(self, record: RecordT) -> RecordT:
-        """Create the object or replace it, and return it as it is stored, in its new version."""
+        """Create or replace the object, and return it as stored, with its new version."""
         name = ObjectName(record.namespace, record.name)
         version = self._versions.draw()
         stored = record if self._stamp is None else self._stamp(record, str(version))
@@ -115,19 +115,19 @@ class Table(Generic[RecordT]):
             self._tell(Change(self._versions.draw(), key, before, None))
 
     def spoil(self, unreadable: Unreadable) -> None:
-        """Let the object be one that nobody can read, whatever it was before."""
+        """Replace the object by one that cannot be decoded."""
         name = ObjectName(unreadable.namespace, unreadable.name)
         before = self._records.pop(name, None)
         self.unreadable[name] = unreadable
         self._tell(Change(self._versions.draw(), name, before, None, unreadable))
 
     def after(self, version: int) -> list[Change[RecordT]]:
-        """The changes since a version, as far as the log reaches, oldest first."""
+        """Return the changes since a version, as far as the log reaches, oldest first."""
         recent = takewhile(lambda change: change.version > version, reversed(self.log))
         return list(recent)[::-1]
 
     def compact(self) -> None:
-        """Forget the log: whoever has not read it yet has to list anew."""
+        """Clear the log: watches that have not read it must list all objects again."""
         self.forgotten = self._versions.latest
         self.log.clear()
 
@@ -140,7 +140,7 @@ class Table(Generic[RecordT]):
 
 
 class Index(Generic[RecordT]):
-    """The objects of a table by a key of theirs, always up to date."""
+    """The objects of a table by a key, always up to date."""
 
     def __init__(self, table: Table[RecordT], key: Callable[[RecordT], str]) -> None:
         self._key = key
@@ -150,11 +150,11 @@ class Index(Generic[RecordT]):
         table.subscribe(self._notice)
 
     def under(self, key: str) -> list[RecordT]:
-        """The objects with this key, in the order in which they came to it."""
+        """Return the objects with this key, in the order in which they got it."""
         return list(self._groups.get(key, {}).values())
 
     def count(self, key: str) -> int:
-        """How many objects have this key."""
+        """Return the number of objects with this key."""
         return len(self._groups.get(key, {}))
 
     def _notice(self, change: Change[RecordT]) -> None:

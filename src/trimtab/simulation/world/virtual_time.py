@@ -1,8 +1,8 @@
-"""Virtual time: an event loop whose clock jumps to whatever is due next.
+"""Virtual time: an event loop whose clock jumps to the next due timer.
 
-Components use clocks, timers and timeouts as ever; nothing here waits. Two runs of the same work do
-the same things in the same order: even sets of tasks are ordered, because a task's hash is its
-number and not its place in memory.
+Components use clocks, timers and timeouts as usual, but nothing waits. Two runs of the same work do
+the same things in the same order. Even sets of tasks are ordered, because a task's hash is its
+number and not its memory address.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from typing import Final, TypeVar
 _T = TypeVar("_T")
 
 START: Final = datetime(2026, 1, 5, tzinfo=UTC)
-"""When simulated time begins: midnight before a Monday."""
+"""Start of simulated time: 00:00 UTC on a Monday."""
 
 
 class NothingDueError(RuntimeError):
-    """Everything waits for something that never comes."""
+    """All tasks wait and no timer is due."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Waits for no time at all, and counts how long it should have."""
+    """A selector that never waits, and adds up the timeouts instead."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _NumberedTask(asyncio.Task[_T]):
         number: int,
         context: Context | None,
     ) -> None:
-        # The loop's own set of tasks asks for the hash at once.
+        # The constructor adds the task to a set of the loop, which needs the hash.
         self._number = number
         super().__init__(work, loop=loop, context=context)
 
@@ -65,13 +65,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
-        # A nanosecond, which asyncio takes for granted, is lost in the float of half a year.
+        # asyncio assumes a nanosecond, which a float of seconds loses after half a year.
         self._clock_resolution = 1e-6
         self._numbers = count(1)
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
-        """Seconds since the loop was made."""
+        """Return the seconds since the loop was created."""
         return self._jumping.seconds
 
     def _make_task(
@@ -91,7 +91,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The time of the loop that runs, as a machine shows it whose clock is off by some skew."""
+    """The time of the running loop, as seen on a machine whose clock has a skew."""
 
     def __init__(self, skew: timedelta = timedelta()) -> None:
         self.skew = skew
@@ -100,16 +100,16 @@ class VirtualClock:
         self._now: tuple[timedelta, timedelta, datetime] | None = None
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
+        """Return the present time in UTC."""
         elapsed, skew, now = self.elapsed(), self.skew, self._now
-        # The same moment is asked for over and over.
+        # Cached: callers ask for the same moment many times.
         if now is None or now[0] is not elapsed or now[1] is not skew:
             self._now = now = elapsed, skew, START + elapsed + skew
         return now[2]
 
     def elapsed(self) -> timedelta:
-        """The time since the start, on a clock that nobody can set."""
-        # Asked for many times in a moment, and to make a span of seconds is slow.
+        """Return the time since the start, on a monotonic clock."""
+        # Cached: callers ask many times in a moment, and creating a timedelta is slow.
         seconds = asyncio.get_running_loop().time()
         if seconds != self._seconds:
             self._seconds, self._elapsed = seconds, timedelta(seconds=seconds)
@@ -121,24 +121,24 @@ class VirtualClock:
 
 
 def run_virtually(work: Coroutine[object, object, _T]) -> _T:
-    """What the work returns, done in virtual time."""
+    """Run the work in virtual time and return its result."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
 
 
 class Timer:
-    """At most one thing that is due."""
+    """A timer with at most one pending call."""
 
     def __init__(self) -> None:
         self._due: asyncio.TimerHandle | None = None
 
     def set(self, span: timedelta, act: Callable[[], None]) -> None:
-        """Do this when the span has passed, and nothing else that was due before."""
+        """Call `act` when the span has passed, and cancel the pending call."""
         self.cancel()
         self._due = asyncio.get_running_loop().call_later(span.total_seconds(), act)
 
     def cancel(self) -> None:
-        """Let nothing be due."""
+        """Cancel the pending call."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

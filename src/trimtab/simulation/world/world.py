@@ -1,7 +1,7 @@
-"""The world: every object of a simulated cluster, and all that has happened to it.
+"""The world: every object of a simulated cluster, and the facts about them.
 
-It holds the truth and decides nothing. Who changes it: components through `access.py`, and the
-cluster's own machinery (controllers, scheduler, kubelet), which listens to the tables.
+It holds the true state and makes no decisions. Components change it through `api_server`. The
+cluster's own machinery (controllers, scheduler, kubelet) listens to the tables and changes it too.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ WELL_KNOWN: Final = (
     "ReplicationController",
     "StatefulSet",
 )
-"""The kinds of workloads that components watch; any other kind is reached through its scale."""
+"""The kinds of workloads that components watch; they fetch the scale of any other kind."""
 
 
 class World:
@@ -70,41 +70,41 @@ class World:
         self.budgets: Table[DisruptionBudget] = Table(self.versions)
         self.scalers: Table[HorizontalScaler] = Table(self.versions)
         self.templates: dict[str, PodTemplate] = {}
-        """What each pod was made from, by its uid: how it behaves is known to nobody else."""
+        """The template of each pod, by uid: only the simulation knows how a pod behaves."""
         self.evictions = EvictionLog(self.versions)
-        """What kubelets told of pods that they evicted for want of memory."""
+        """Events about pods that kubelets evicted because of memory pressure."""
         self._listeners: list[Callable[[Fact], None]] = []
 
     def now(self) -> datetime:
-        """The true time."""
+        """Return the true time."""
         return self.clock.now()
 
     def subscribe(self, listener: Callable[[Fact], None]) -> None:
-        """Tell a listener every fact from now on, in the moment in which it becomes one."""
+        """Call a listener at once with every fact from now on."""
         self._listeners.append(listener)
 
     def tell(self, fact: Fact) -> None:
-        """Let a fact be known."""
+        """Report a fact to all listeners."""
         for listener in self._listeners:
             listener(fact)
 
     def new_uid(self) -> str:
-        """An identity that no other object has or had."""
+        """Return a uid that no other object has or had."""
         return f"{self.random.getrandbits(64):016x}"
 
     def workloads_of(self, kind: str) -> Table[WorkloadObject]:
-        """All workloads of one kind, well known or not."""
+        """Return all workloads of one kind, well known or not."""
         if kind not in self.workloads:
             self._open_kind(kind)
         return self.workloads[kind]
 
     def workloads_owned_by(self, uid: str) -> list[WorkloadObject]:
-        """The workloads of any kind that name this one as their owner."""
+        """Return the workloads of any kind whose owner has this uid."""
         indexes = self._workloads_by_owner.values()
         return [workload for index in indexes for workload in index.under(uid)]
 
     def subscribe_to_workloads(self, listener: Listener[WorkloadObject]) -> None:
-        """Tell a listener of every change of a workload, also of kinds that are yet to come."""
+        """Call a listener for every change of a workload, also of kinds that are added later."""
         self._workload_listeners.append(listener)
         for table in self.workloads.values():
             table.subscribe(listener)
@@ -115,22 +115,22 @@ class World:
         return [each for each in others if each.uid != pod.uid and each.phase not in ENDED]
 
     def limit_ranges_in(self, namespace: str) -> list[LimitRange]:
-        """The limit ranges of a namespace."""
+        """Return the limit ranges of a namespace."""
         return [each for each in self.limit_ranges if each.namespace == namespace]
 
     def find_workload(self, name: WorkloadName) -> WorkloadObject | None:
-        """The workload of that name, if there is one."""
+        """Return the workload of that name; None if there is none."""
         return self.workloads_of(name.kind).find(name.namespace, name.name)
 
     def find_owner(self, namespace: str, owner: OwnerReference | None) -> WorkloadObject | None:
-        """The workload that an object names as its owner, if it is still that one."""
+        """Return the owner that a reference names; None if it is gone or was recreated."""
         if owner is None:
             return None
         found = self.find_workload(WorkloadName(namespace, owner.kind, owner.name))
         return found if found is not None and found.uid == owner.uid else None
 
     def add_workload(self, workload: WorkloadObject) -> WorkloadObject:
-        """Create a workload; it gets an identity of its own."""
+        """Create a workload with a new uid."""
         made = replace(workload, uid=self.new_uid(), created_at=self.now())
         if made.kind == "Job":
             made = with_own_selector(made)
@@ -147,7 +147,7 @@ class World:
         return self.autoscalers.put(made)
 
     def change_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
-        """Let a user's edit of its spec be stored."""
+        """Store a user's edit of the autoscaler's spec."""
         return self.autoscalers.put(replace(autoscaler, generation=autoscaler.generation + 1))
 
     def _open_kind(self, kind: str) -> None:

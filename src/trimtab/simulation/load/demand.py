@@ -1,7 +1,7 @@
-"""Demand: what thousands of containers would use at one moment, evaluated in columns.
+"""Demand: the usage of thousands of containers at one moment, evaluated in columns.
 
-Each row is the load of one container. Chance comes from one generator, drawn for all rows at once
-and in their order, so that it depends on nothing but the seed and on what was asked before.
+Each row is the load of one container. One generator draws random parts for all rows at once, in row
+order, so they depend only on the seed and on earlier calls.
 """
 
 from dataclasses import astuple, fields
@@ -36,28 +36,29 @@ _ROW: Final = np.dtype(
         ("since", np.float64),
     ]
 )
-"""What is known of one container; parts of waves are pairs, CPU and memory."""
+"""The load of one container; parts of waves are pairs, CPU and memory."""
 _NO_TRACE: Final = -1
 
 
 def _blank() -> NDArray[np.void]:
     blank = np.zeros((), _ROW)
-    # Nothing may be divided by zero.
+    # Ones avoid divisions by zero in unused rows.
     blank["burst_every"] = blank["trace_step"] = blank["trace_length"] = 1
     blank["trace_begin"] = _NO_TRACE
     return blank
 
 
 class _Traces:
-    """The values of all traces that are in use, one behind the other."""
+    """The values of all traces in use, concatenated."""
 
     def __init__(self) -> None:
+        # values: float64[steps of all traces, 2], CPU and memory
         self.values: Floats = np.zeros((0, 2))
-        # By identity: to compare long traces with each other would take longer than to store them.
+        # By identity: comparing long traces would take longer than storing them twice.
         self._begins: dict[int, tuple[Trace, int]] = {}
 
     def begin_of(self, trace: Trace) -> int:
-        """Where the values of a trace begin."""
+        """Return the position of a trace's first value, storing the trace if it is new."""
         if id(trace) not in self._begins:
             self._begins[id(trace)] = trace, len(self.values)
             added = np.column_stack([trace.cpu_millicores, trace.memory_bytes])
@@ -74,27 +75,27 @@ class ContainerDemand:
         self._traces = _Traces()
         self._columns: dict[str, Floats] = {}
         self.held_at: datetime | None = None
-        """If set, every load stands as at that moment, and chance plays no part any more."""
+        """Moment at which all loads are frozen, without random parts; None while they vary."""
 
     @property
     def capacity(self) -> int:
-        """How many rows there are, in use or not: the length of every column."""
+        """Number of rows, in use or not: the length of every column."""
         return len(self._rows.data)
 
     def add(self, load: Load, now: datetime) -> int:
-        """The row of a container that runs from now on."""
+        """Add a container that runs from now on, and return its row."""
         row = self._rows.allocate()
         self.replace(row, load)
         self.restart(row, now)
         return row
 
     def remove(self, row: int) -> None:
-        """Forget a row; its number will be used again."""
+        """Remove a row; its number will be used again."""
         self._rows.release(row)
         self._columns.clear()
 
     def replace(self, row: int, load: Load) -> None:
-        """Let a container do something else; what it has leaked so far stays."""
+        """Replace the load of a container; the age of its leak stays."""
         data = self._rows.data
         pairs = zip(astuple(load.cpu), astuple(load.memory), strict=True)
         for part, pair in zip(_PARTS, pairs, strict=True):
@@ -107,12 +108,13 @@ class ContainerDemand:
         self._columns.clear()
 
     def restart(self, row: int, now: datetime) -> None:
-        """Let a container begin anew: whatever it has leaked is free again."""
+        """Restart a container: its leaked memory is free again."""
         self._rows.data["since"][row] = _seconds(now)
 
     def evaluate(self, now: datetime) -> tuple[Floats, Floats]:
-        """Millicores and bytes that each row would use now; 0 for rows that are not in use."""
+        """Return millicores and bytes that each row would use now; 0 for unused rows."""
         seconds = _seconds(self.held_at or now)
+        # level: float64[2, rows], CPU and memory
         level = self._steady(seconds)
         if self.held_at is None:
             level += self._chance()
@@ -149,6 +151,7 @@ class ContainerDemand:
             level[:, rows] = self._traces.values[data["trace_begin"][rows] + steps % length].T
 
     def _chance(self) -> Floats:
+        # draws: float64[2, 2, rows], for noise and spikes, each for CPU and memory
         draws = self._random.random((2, 2, self.capacity))
         chance: Floats = self._column("noise") * draws[0]
         chance += self._column("spike") * (draws[1] < self._column("spike_chance"))
@@ -160,7 +163,7 @@ class ContainerDemand:
         return bursts
 
     def _column(self, name: str) -> Floats:
-        """One field of all rows, each of its parts in one piece: many times as fast to read."""
+        """Return one field of all rows, contiguous for fast reads: float64[..., rows]."""
         if name not in self._columns:
             self._columns[name] = np.ascontiguousarray(self._rows.data[name].T)
         return self._columns[name]

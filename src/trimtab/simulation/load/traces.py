@@ -1,8 +1,9 @@
-"""Recorded usage, read from files: what real workloads did becomes what simulated ones do.
+"""Recorded usage of real workloads, read from files, as loads of simulated ones.
 
-A file is CSV, gzipped if its name says so, with a line per workload and resource: the name of the
-workload, `cpu_millicores` or `memory_mib`, when the first value was taken, the seconds per value,
-where it all comes from, and the values, whole numbers with spaces in between, in one field.
+A file is CSV, gzipped if its name ends in `.gz`, with a line per workload and resource. A line has
+the workload's name, `cpu_millicores` or `memory_mib`, the time of the first value, the seconds per
+value and the values: integers separated by spaces, in one field. Other columns, such as the source,
+are ignored.
 """
 
 import csv
@@ -28,22 +29,22 @@ _WEEK: Final = timedelta(weeks=1)
 
 
 class TraceError(ValueError):
-    """A file of recorded usage that cannot be read: says about which workload."""
+    """A file of recorded usage that cannot be read; the message names the workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What one workload used."""
+    """Recorded usage of one workload."""
 
     workload: str
     start: datetime
     trace: Trace
     size: Allocation | None = None
-    """What it requests today, and its limits; None if nobody knows."""
+    """Its present requests and limits; None if unknown."""
 
     @property
     def phase(self) -> timedelta:
-        """The phase in which simulated weekdays and hours are those of the recording."""
+        """The phase with which simulated weekdays and hours match the recording."""
         return (START - self.start) % _WEEK
 
 
@@ -57,20 +58,20 @@ class _Series:
 
 
 def read_recordings(path: Path) -> list[Recording]:
-    """All recordings of a file, in its order."""
+    """Return all recordings of a file, in its order."""
     with open_lines(path) as lines:
         return parse_recordings(lines)
 
 
 def open_lines(path: Path) -> TextIO:
-    """The lines of a file of CSV, which is gzipped if its name says so."""
+    """Open a CSV file for reading; it is gzipped if its name ends in `.gz`."""
     if path.suffix == ".gz":
         return TextIOWrapper(gzip.open(path), encoding="utf-8", newline="")
     return path.open(encoding="utf-8", newline="")
 
 
 def parse_recordings(lines: Iterable[str]) -> list[Recording]:
-    """All recordings in the lines of a file, the header among them."""
+    """Return all recordings in the lines of a file, which begin with the header."""
     workloads: dict[str, dict[str, _Series]] = {}
     before = csv.field_size_limit(_LONGEST_FIELD)
     try:
@@ -100,7 +101,7 @@ def _parse_values(text: str, unit: float) -> tuple[float, ...]:
     try:
         numbers = msgspec.json.decode(f"[{','.join(words)}]", type=list[int])
     except msgspec.MsgspecError:
-        # It is fast, and it does not say which one is no number.
+        # The fast decoder does not name the invalid word; `int` does.
         numbers = [int(word) for word in words]
     return tuple((unit * np.array(numbers, np.float64)).tolist())
 

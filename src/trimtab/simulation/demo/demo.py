@@ -1,8 +1,8 @@
-"""The demo: the real components at work on the workloads of `demo_workloads.py`.
+"""The demo: the real components at work on the workloads of `workloads.py`.
 
-It runs in virtual time and is advanced by hand, so that whoever shows it decides how fast. All
-settings are the components' defaults. Nothing goes wrong on purpose; what owners of workloads do
-in any cluster is done here too: new versions, and another leader now and then.
+It runs in virtual time and the caller advances it, so the caller sets its speed. All settings are
+the components' defaults. No faults are injected. Owners of workloads act as in any cluster: they
+release new versions, and another pod takes over as leader now and then.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ from trimtab.updater.controller import Updater
 from trimtab.updater.settings import UpdaterSettings
 
 INSTALLED_AFTER: Final = timedelta(minutes=5)
-"""How long the workloads have run when the components are installed and the demo begins."""
+"""Run time of the workloads when the components are installed and the demo begins."""
 RELEASES: Final = timedelta(hours=6)
-"""How often the owners of the JVM roll out a new version."""
+"""Interval at which the owners of the JVM roll out a new version."""
 HAND_OVERS: Final = timedelta(hours=4)
-"""How often another pod of the database leads."""
+"""Interval at which another pod of the database becomes the leader."""
 _BOOKS: Final = timedelta(minutes=1)
-"""How often it is counted what is saved."""
+"""Interval at which savings are counted."""
 _ELECTION: Final = timedelta(seconds=10)
 _NOTHING: Final[Resources] = {Resource.CPU: 0, Resource.MEMORY: 0}
 
 
 class Demo:
-    """A demo that is under way."""
+    """A running demo."""
 
     def __init__(self, simulation: Simulation, runner: asyncio.Runner) -> None:
         self._simulation = simulation
@@ -61,11 +61,11 @@ class Demo:
         self._tasks: list[asyncio.Task[None]] = []
 
     def advance(self, span: timedelta) -> Picture:
-        """Let time pass; how everything is then."""
+        """Let time pass, and return the state of the cluster after it."""
         return self._runner.run(self._advance(span))
 
     async def begin(self) -> None:
-        """Let workloads, components and owners begin."""
+        """Start workloads, components and owners."""
         simulation = self._simulation
         for node in nodes():
             simulation.world.nodes.put(node)
@@ -84,7 +84,7 @@ class Demo:
         ]
 
     async def end(self) -> None:
-        """Let owners do nothing more."""
+        """Stop the owners."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -121,7 +121,7 @@ class Demo:
 
     async def _keep_books(self) -> None:
         world = self._simulation.world
-        # In the middle of a minute, when nobody looks: what is due at one moment has no order.
+        # In the middle of a minute, apart from other timers: those of one moment have no order.
         await self._simulation.clock.sleep(_BOOKS / 2)
         while True:
             pods = live_pods(world)
@@ -166,7 +166,7 @@ class Demo:
 
 @contextmanager
 def open_demo(seed: int) -> Iterator[Demo]:
-    """A demo that lasts as long as the block."""
+    """Open a demo that lasts as long as the block."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         simulation = Simulation(random=Random(seed))
         demo = Demo(simulation, runner)

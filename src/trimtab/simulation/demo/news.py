@@ -1,4 +1,4 @@
-"""What happens in the demo, told as news: acts of the components, kills, and what owners do."""
+"""Events of the demo: changes by components, OOM kills, and actions of owners."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from trimtab.simulation.world.facts import (
 
 
 class DemoEventKind(StrEnum):
-    """What kind of thing happened; the value names it to programs."""
+    """A kind of event; the value names it in machine-readable output."""
 
     LEARNED = "first-recommendation"
     SIZED = "sized-at-start"
@@ -37,45 +37,45 @@ class DemoEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DemoEvent:
-    """Something that happened to a pod."""
+    """An event about a pod."""
 
     at: datetime
     title: str
-    """Of the part that it happened to."""
+    """Title of the part to which it happened."""
     kind: DemoEventKind
     before: Resources
     after: Resources
     pod: str = ""
     times: int = 1
-    """More than once where it is told together with the same of other pods or other moments."""
+    """Number of events of the same kind that this one stands for."""
 
 
 class Newsroom:
-    """Listens to facts, and keeps what is news until somebody asks for it."""
+    """Turns facts into events, and keeps them until they are taken."""
 
     def __init__(self, parts: Sequence[DemoWorkload]) -> None:
         self._parts = parts
         self._fresh: list[DemoEvent] = []
         self._sizes: dict[str, Resources] = {}
-        """With which size the last pod of a part came in."""
+        """Requests of the last pod that was created, by title of its part."""
         self._counts: Counter[DemoEventKind] = Counter()
 
     def counts(self) -> Mapping[DemoEventKind, int]:
-        """How often each kind of thing has happened so far."""
+        """Return the number of events of each kind so far."""
         return {kind: self._counts[kind] for kind in DemoEventKind}
 
     def take(self) -> tuple[DemoEvent, ...]:
-        """All that is new since the last time."""
+        """Return all events since the last call."""
         fresh, self._fresh = self._fresh, []
         return tuple(fresh)
 
     def add(self, news: DemoEvent) -> None:
-        """Let something be told."""
+        """Add an event."""
         self._counts[news.kind] += 1
         self._fresh.append(news)
 
     def listen(self, fact: Fact) -> None:
-        """Take note of a fact, if it is news."""
+        """Add the event of a fact, if it has one."""
         match fact:
             case PodCreated(at, wanted, pod):
                 self._tell_of_new_pod(at, wanted, pod)
@@ -101,7 +101,7 @@ class Newsroom:
         if startup_boost.boosted_containers(pod):
             self._tell(at, DemoEventKind.BOOSTED, wanted, pod)
         elif size == self._sizes.get(title) != requests_of(wanted):
-            # A job comes again and again; that it got the same size again is no news.
+            # A CronJob creates many pods; a pod with the same size as before is no event.
             self._counts[DemoEventKind.SIZED] += 1
         elif size != requests_of(wanted):
             self._tell(at, DemoEventKind.SIZED, wanted, pod)
@@ -131,12 +131,12 @@ class Newsroom:
 
 
 def requests_of(pod: Pod) -> Resources:
-    """What the containers of a pod request together."""
+    """Return the total requests of a pod's containers."""
     return {resource: objects.resource_total(pod, resource) for resource in BOTH}
 
 
 def gather(news: Iterable[DemoEvent]) -> list[DemoEvent]:
-    """The same news; what happened several times in a row is told once, from first to last."""
+    """Merge consecutive events of one kind and part into one, from the first to the last."""
     told: list[DemoEvent] = []
     for each in news:
         if told and (told[-1].title, told[-1].kind) == (each.title, each.kind):

@@ -1,4 +1,4 @@
-"""How the demo's cluster is at one moment: every number is read from it, none is made up."""
+"""State of the demo's cluster at one moment; every number is read from the cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ _ALIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """One resource of a part, per pod; None where nothing is known."""
+    """One resource of a part, per pod; None where a value is unknown."""
 
     used: int | None
     requested: int | None
     asked: int | None
-    """What the owner of the workload wrote down once."""
+    """Request in the workload's template."""
     target: int | None
-    """What is recommended."""
+    """Recommended request."""
     lower_bound: int | None
     upper_bound: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRow:
-    """How the pods of a part are."""
+    """State of the pods of a part."""
 
     title: str
     habit: str
@@ -51,35 +51,35 @@ class Picture:
     elapsed: timedelta
     rows: tuple[DemoRow, ...]
     asked: Resources
-    """What the owners of all pods that live now asked for."""
+    """Total requests in the templates of all live pods."""
     requested: Resources
-    """What these pods request instead."""
+    """Total requests of these pods now."""
     saved_hours: Mapping[Resource, float]
-    """Millicore-hours and byte-hours that were not set aside so far, on balance."""
+    """Net millicore-hours and byte-hours saved so far."""
     counts: Mapping[DemoEventKind, int]
     news: tuple[DemoEvent, ...]
 
 
 def live_pods(world: World) -> list[Pod]:
-    """The pods that have neither ended nor are about to."""
+    """Return the pods that have neither ended nor are being deleted."""
     return [pod for pod in world.pods if pod.phase in _ALIVE and not pod.is_deleting]
 
 
 def asked_for(world: World, pod: Pod) -> Resources:
-    """What the owner of a pod's workload asked for."""
+    """Return the total requests in a pod's template."""
     templates = world.templates[pod.uid].containers
     requests = [template.allocation.requests or {} for template in templates]
     return total(requests)
 
 
 def total(amounts: Iterable[Resources]) -> Resources:
-    """All of them together."""
+    """Return the sum of all amounts."""
     given = list(amounts)
     return {resource: sum(each.get(resource, 0) for each in given) for resource in BOTH}
 
 
 def usage_by_pod(kubelet: Kubelet) -> Mapping[str, Resources]:
-    """What each pod used when it was last measured, by its uid."""
+    """Return the last measured usage of each pod, by its uid."""
     running, readings = kubelet.running, kubelet.readings()
     if readings is None:
         return {}
@@ -93,7 +93,7 @@ def usage_by_pod(kubelet: Kubelet) -> Mapping[str, Resources]:
 
 
 def picture_row(world: World, part: DemoWorkload, used: Mapping[str, Resources]) -> DemoRow:
-    """How the pods of a part are now."""
+    """Return the present state of the pods of a part."""
     pods = [pod for pod in live_pods(world) if part.labels.matches(pod.labels)]
     measured = [used[pod.uid] for pod in pods if pod.uid in used]
     recommendation = _recommendation(world, part)

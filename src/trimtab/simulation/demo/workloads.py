@@ -1,6 +1,6 @@
-"""What the demo shows: five workloads, each with a habit that anybody who runs pods has met.
+"""Workloads of the demo: five, each with a behaviour that is common in real clusters.
 
-Nothing is drawn here: the seed decides only what chance does to them while they run.
+Nothing is drawn here: the seed affects only random usage while they run.
 """
 
 from dataclasses import dataclass, replace
@@ -40,27 +40,27 @@ _NIGHT_OWLS: Final = (
     *(0.8, 0.9, 1.0, 1.0, 0.9, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.1),
     *(0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
 )
-"""The day of customers on another continent, hour by hour from our midnight."""
+"""Load of customers on another continent, hour by hour from midnight UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoWorkload:
-    """One row of what is shown: the pods of one autoscaler, and what is special about them."""
+    """One row of the demo: the pods of one autoscaler, and their behaviour."""
 
     title: str
     habit: str
     autoscaler: Autoscaler
     labels: Selector
-    """Which pods it is about."""
+    """Selector of its pods."""
 
 
 def nodes() -> tuple[Node, ...]:
-    """The machines, with room for everything even as its owners asked for it."""
+    """Return the nodes, with room for all workloads at their original requests."""
     return tuple(Node(f"node-{number}", _amounts(8000, 32 * _GIB)) for number in range(3))
 
 
 def web() -> WorkloadObject:
-    """A website that is busy for half of the day, with requests for its worst moment."""
+    """Return a website that is busy for half of the day, with requests for its peak."""
     load = Load(
         cpu=Wave(base=60.0, daily=400.0, noise=40.0),
         memory=Wave(base=380.0 * MIB, daily=60.0 * MIB, noise=8.0 * MIB),
@@ -71,7 +71,7 @@ def web() -> WorkloadObject:
 
 
 def orders() -> WorkloadObject:
-    """A JVM: a core and a half to start within a minute, next to nothing after that."""
+    """Return a JVM that needs a core and a half to start, and little CPU afterwards."""
     load = Load(cpu=Wave(base=100.0, noise=40.0), memory=Wave(base=900.0 * MIB, noise=30.0 * MIB))
     size = _amounts(1500, 2 * _GIB)
     startup = Startup(delay=timedelta(seconds=5), work_cpu_seconds=80.0)
@@ -80,7 +80,7 @@ def orders() -> WorkloadObject:
 
 
 def cache() -> WorkloadObject:
-    """A cache that starts with too little memory, and never gives any back."""
+    """Return a cache that starts with too little memory, and never frees any."""
     load = Load(
         cpu=Wave(base=80.0, noise=20.0),
         memory=Wave(base=200.0 * MIB, noise=10.0 * MIB, leak_per_hour=400.0 * MIB),
@@ -90,7 +90,7 @@ def cache() -> WorkloadObject:
 
 
 def database() -> WorkloadObject:
-    """A database of three: one leads and works, the others follow and wait."""
+    """Return a database of three pods: the leader works, the followers mostly wait."""
     data = Wave(base=900.0 * MIB, noise=20.0 * MIB)
     leads = Load(cpu=Wave(base=650.0, noise=100.0), memory=data)
     follows = Load(cpu=Wave(base=80.0, noise=20.0), memory=data)
@@ -102,7 +102,7 @@ def database() -> WorkloadObject:
 
 
 def report() -> WorkloadObject:
-    """A batch job whose author once heard that four cores are faster than one."""
+    """Return a batch job that requests far more than it uses."""
     load = Load(cpu=Wave(base=300.0, noise=60.0), memory=Wave(base=500.0 * MIB, noise=20.0 * MIB))
     container = _container(Allocation(_amounts(4000, 8 * _GIB)), load)
     made = _workload("CronJob", "report", container, replicas=None)
@@ -115,12 +115,12 @@ def report() -> WorkloadObject:
 
 
 def workloads() -> tuple[WorkloadObject, ...]:
-    """All of them."""
+    """Return all workloads of the demo."""
     return web(), orders(), cache(), database(), report()
 
 
 def parts() -> tuple[DemoWorkload, ...]:
-    """What is shown, from the top to the bottom, with the autoscaler of each."""
+    """Return the rows of the demo, from top to bottom, with the autoscaler of each."""
     boost = CpuBoost(BoostType.FACTOR, factor=10, duration=timedelta(seconds=30))
     at_most = ContainerPolicy(CONTAINER, max_allowed={Resource.MEMORY: 3 * _GIB // 2})
     in_place = UpdateMode.IN_PLACE_OR_RECREATE
@@ -129,14 +129,14 @@ def parts() -> tuple[DemoWorkload, ...]:
         _part(
             "orders",
             "JVM, slow start",
-            # A running JVM does not notice a smaller heap, so it has to start anew.
+            # A JVM reads its memory size only at its start, so it has to restart.
             Autoscaler(NAMESPACE, "orders", mode=UpdateMode.RECREATE, boost=boost),
             orders(),
         ),
         _part(
             "cache",
             "leaks memory",
-            # Its owner agrees that the only pod there is may be restarted.
+            # Its owner allows restarts of the only pod.
             Autoscaler(NAMESPACE, "cache", mode=in_place, min_replicas=1, policies=(at_most,)),
             cache(),
         ),
@@ -145,7 +145,7 @@ def parts() -> tuple[DemoWorkload, ...]:
         _part(
             "report",
             "batch job",
-            # Nobody interrupts a batch job; the next one starts with the right size.
+            # A batch job is not interrupted; the next one starts with the right size.
             Autoscaler(NAMESPACE, "report", mode=UpdateMode.INITIAL),
             report(),
         ),
@@ -163,7 +163,7 @@ def _part_of_role(title: str, habit: str, role: str) -> DemoWorkload:
         NAMESPACE,
         f"database-{role}",
         selector=Selector((of_role,)),
-        # Whoever restarts a leader makes another one lead.
+        # Restarting the leader would make another pod lead.
         mode=UpdateMode.IN_PLACE,
     )
     made = _part(title, habit, autoscaler, database())

@@ -1,4 +1,4 @@
-"""The real components, as copies that run in a simulation: nothing of them is changed for it."""
+"""The real components, unchanged, as copies that run in a simulation."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -37,14 +37,14 @@ from trimtab.updater.settings import UpdaterSettings
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Which components run, and how they are made for a simulation."""
+    """The components of a run, and the function that builds them for a simulation."""
 
     names: tuple[str, ...]
     build: Callable[[Simulation], Mapping[str, Component]]
 
 
 DAY: Final = timedelta(minutes=30)
-"""What the recommender takes for a day: histories age out, and come to rest, within hours."""
+"""A day of the recommender's history: so histories age out and settle within hours."""
 USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
 
 _ANY_NUMBER: Final = 1_000_000
@@ -75,7 +75,7 @@ _UNGUARDED: Final = UpdaterSettings(
     hpa_conflict=HpaConflict.IGNORE,
     max_view_age=timedelta(days=1),
 )
-"""What the original's updater does not have is off; what it has is on."""
+"""Guards that the original updater lacks are off; all else is on."""
 _ADMISSION: Final = AdmissionSettings()
 _FORGETFUL: Final = replace(_RECOMMENDER, usage=replace(USAGE, keeps_oom_ledger=False))
 _ROLES: Final = RolesSettings(interval=timedelta(seconds=5))
@@ -84,14 +84,14 @@ _PROBE: Final = Pod(
     "trimtab-probe",
     containers=(Container("probe", spec=Allocation({Resource.CPU: 1})),),
 )
-"""A pod that is never created; whether it would get its size shows whether others do."""
+"""A pod that is never created: a correct patch of it shows that the webhook works."""
 _PROBE_PATCH: Final[Patch] = (Add("/spec/containers/0/resources/requests/cpu", "2m"),)
 
 
 async def run_recommender(
     surroundings: ProcessSurroundings, settings: RecommenderSettings = _RECOMMENDER
 ) -> None:
-    """The recommender, while it leads."""
+    """Run the recommender while it leads."""
     recommender = Recommender(
         surroundings.cluster,
         surroundings.usage,
@@ -105,7 +105,7 @@ async def run_recommender(
 async def run_updater(
     surroundings: ProcessSurroundings, settings: UpdaterSettings = _UPDATER
 ) -> None:
-    """The updater, while it leads."""
+    """Run the updater while it leads."""
     elector = _elector(surroundings, "vpa-updater")
     updater = Updater(
         surroundings.cluster,
@@ -117,7 +117,7 @@ async def run_updater(
 
 
 async def run_roles(surroundings: ProcessSurroundings) -> None:
-    """The role keeper, while it leads."""
+    """Run the role keeper while it leads."""
     elector = _elector(surroundings, "trimtab-roles")
     keeper = RoleKeeper(
         surroundings.cluster,
@@ -134,7 +134,7 @@ async def run_admission(
     surroundings: ProcessSurroundings,
     settings: AdmissionSettings = _ADMISSION,
 ) -> None:
-    """The admission controller, which any pod that is created passes by."""
+    """Run the admission controller, whose webhook is called for every new pod."""
     line, clock = surroundings.line, surroundings.clock
     admission = Admission(
         surroundings.cluster, settings, timer=lambda: clock.elapsed().total_seconds()
@@ -175,7 +175,7 @@ async def run_admission(
 
 def _admit(admission: Admission, pod: Pod, *, may_wait: bool = False) -> Patch:
     if any(container.status is not None for container in pod.containers):
-        # What is read of a manifest with a status is a matter of its decoding.
+        # The decoder must ignore the status of a manifest, so it takes part here.
         new = NewPod(manifests.encode_manifest(pod), pod.namespace)
         return admission.size(new, may_wait=may_wait).patch
     return admission.admit(pod, may_wait=may_wait)
@@ -203,7 +203,7 @@ def _elector(surroundings: ProcessSurroundings, lease: str) -> Elector:
         "kube-system",
         lease,
         surroundings.line.actor,
-        # The original's spans, times five: renewals would be most of what happens otherwise.
+        # Five times the original's spans: otherwise most requests would be renewals.
         lease_duration=timedelta(seconds=75),
         renew_deadline=timedelta(seconds=50),
         retry_period=timedelta(seconds=10),
@@ -236,6 +236,6 @@ def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Sta
 
 
 REAL: Final = _stack_of(_RECOMMENDER, _UPDATER)
-"""Everything that a user would install."""
+"""The components that a user would install."""
 ORIGINAL_RULES: Final = _stack_of(_FORGETFUL, _UNGUARDED)
-"""The same code by the original's rules, as far as settings can say them: without our guards."""
+"""The same components without our guards, as far as settings allow."""

@@ -1,4 +1,4 @@
-"""Processes: copies of components that start, crash in the middle of anything, and start again."""
+"""Processes: copies of components that start, crash at any request, and restart."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +17,7 @@ from trimtab.simulation.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class ProcessSurroundings:
-    """All that a copy of a component has of the world."""
+    """The dependencies of a copy of a component."""
 
     cluster: SimulatedCluster
     usage: UsageSource
@@ -55,11 +55,11 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs now; one that has crashed does not, whatever it still tries."""
+        """True if it runs now; a crashed process does not, even while its task is ending."""
         return self._task is not None and not self._task.done() and not self.line.is_dead
 
     def start(self) -> None:
-        """Run, with nothing left of what it knew before, on a line that keeps its faults."""
+        """Start with empty state, on a new connection that keeps the active faults."""
         assert not self.is_running
         self.line = SimulatedConnection(
             self.name, self._random, self.line.disturbances, lacks=self.line.lacks
@@ -70,12 +70,12 @@ class Process:
         self._task = asyncio.create_task(self.component(surroundings))
 
     def crash(self, during: str = "") -> None:
-        """Die at once: from now on nothing that it does has any effect."""
+        """Crash at once: from now on nothing that it does has any effect."""
         if self._task is None or not self.is_running:
             return
         self.line.is_dead = True
         self._task.cancel()
-        # It may take a while to notice that it is dead; until then somebody has to know it.
+        # The task may take a while to end; until then a reference keeps it alive.
         self._dying.add(self._task)
         self._task.add_done_callback(self._bury)
         self._world.tell(ProcessCrashed(self._world.now(), self.name, during))
@@ -83,11 +83,11 @@ class Process:
     def _bury(self, task: asyncio.Task[None]) -> None:
         self._dying.discard(task)
         if not task.cancelled():
-            # What went wrong while it died is nobody's business, but asyncio wants it looked at.
+            # Errors after a crash do not matter, but asyncio logs those that are not retrieved.
             task.exception()
 
     async def stop(self) -> None:
-        """End it as SIGTERM does: it may still say goodbye."""
+        """Stop it as SIGTERM does: it may still send requests while it ends."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -95,7 +95,7 @@ class Process:
             self.line.is_dead = True
 
     def failure(self) -> BaseException | None:
-        """What ended it, if it ended by itself."""
+        """Return the error that ended the process; None unless it ended by itself."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         return None if self.line.is_dead else self._task.exception()

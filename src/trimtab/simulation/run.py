@@ -1,7 +1,7 @@
-"""Runs: one seed, one scenario, the whole stack, and what the checkers say to it.
+"""Runs: one seed, one scenario, the whole stack, and the violations that checkers report.
 
-A run has two parts. In the first one faults come and go; then everything works again, nobody's
-load changes any more, and the cluster has to come to rest.
+A run has two parts. In the first part faults begin and end. In the second part everything works
+again, all loads are constant, and the cluster has to come to rest.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world import virtual_time
 
 STEP: Final = timedelta(minutes=1)
-"""How often everything is checked that shows only over time."""
+"""Interval at which checkers judge the state of the world."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What became of a run."""
+    """The result of a run."""
 
     seed: int
     digest: str
-    """The same for every run of the seed."""
+    """Hash of all facts, equal for every run of the seed."""
     simulated: timedelta
     facts: Mapping[str, int]
-    """How often each kind of thing happened."""
+    """Number of facts of each kind."""
     violations: tuple[Violation, ...]
 
     def lines(self) -> list[str]:
-        """The report in words."""
+        """Return the report as text."""
         happened = ", ".join(f"{count} {kind}" for kind, count in sorted(self.facts.items()))
         verdict = f"{len(self.violations)} violations" if self.violations else "all well"
         digest = self.digest[:16]
@@ -53,13 +53,13 @@ class RunReport:
 
 
 def run_seed(seed: int, size: Size, stack: Stack = REAL) -> RunReport:
-    """The report of one seed."""
+    """Run one seed and return its report."""
     scenario, faults = _draw(seed, size, stack)
     return virtual_time.run_virtually(run_scenario(scenario, faults, stack))
 
 
 def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
-    """What is drawn from a seed, in words, before anything happens."""
+    """Return the scenario and the faults of a seed as text, without running it."""
     scenario, faults = _draw(seed, size, stack)
     modes = ", ".join(sorted({autoscaler.mode for autoscaler in scenario.autoscalers}))
     drawn = (
@@ -73,7 +73,7 @@ def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
 
 
 async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack) -> RunReport:
-    """The report of one scenario with these faults."""
+    """Run one scenario with these faults and return its report."""
     random = Random(scenario.seed)
     kubelet = KubeletSettings(period=scenario.kubelet_period)
     async with Simulation(random=random, kubelet=kubelet) as simulation:
@@ -114,7 +114,7 @@ def _draw(seed: int, size: Size, stack: Stack) -> tuple[Scenario, tuple[Fault, .
 
 
 async def _pass(simulation: Simulation, inspector: Inspector, span: timedelta) -> None:
-    """Let time pass, with a look at everything now and then."""
+    """Let time pass, with all checks at each step."""
     until = simulation.clock.elapsed() + span
     while simulation.clock.elapsed() < until:
         await simulation.clock.sleep(STEP)
@@ -123,7 +123,7 @@ async def _pass(simulation: Simulation, inspector: Inspector, span: timedelta) -
 
 
 def _failures(simulation: Simulation) -> list[Violation]:
-    """Whatever else they do, components may not end by themselves."""
+    """Return a violation for each component that ended by itself."""
     now = simulation.world.now()
     return [
         Violation("Running", now, f"{name} ended: {failure!r}")
@@ -147,11 +147,11 @@ async def _break_for_a_while(simulation: Simulation, fault: Fault) -> None:
 def run_many(
     run: Callable[[int], RunReport], seeds: Sequence[int], *, jobs: int
 ) -> Iterator[RunReport]:
-    """The reports of all seeds, each as soon as it is there."""
+    """Yield the reports of all seeds, each as soon as it is ready."""
     if jobs == 1:
         yield from map(run, seeds)
         return
-    # Ctrl-C reaches all processes of a terminal. A run would take it for the failure of a task, and
+    # Ctrl-C reaches all processes of a terminal. A run would treat it as the failure of a task, and
     # the pool would wait for all runs that have begun.
     by_default = (signal.SIGINT, signal.SIG_DFL)
     with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=by_default) as pool:
@@ -160,7 +160,7 @@ def run_many(
             for done in as_completed(waiting):
                 yield done.result()
         finally:
-            # Whoever has seen enough does not wait for the rest.
+            # A caller that stops early does not wait for the rest.
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -169,23 +169,23 @@ TOLD: Final = {
     "PodResized": "resizes",
     "ContainerKilled": "OOM kills",
 }
-"""The kinds of facts that say most about a run, and what they are called in it."""
+"""The most important kinds of facts, with their names in the summary."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """Grows with each report."""
+    """Totals over the reports of many runs."""
 
     runs: int = 0
     failed: int = 0
     simulated: timedelta = timedelta()
     facts: Counter[str] = field(default_factory=Counter)
     runs_by_rule: Counter[str] = field(default_factory=Counter)
-    """In how many runs each rule was broken."""
+    """Number of runs in which each rule was broken."""
     violations_by_rule: Counter[str] = field(default_factory=Counter)
 
     def add(self, report: RunReport) -> None:
-        """Count one run."""
+        """Add the report of one run."""
         self.runs += 1
         self.failed += bool(report.violations)
         self.simulated += report.simulated
@@ -195,7 +195,7 @@ class Summary:
         self.runs_by_rule.update(set(rules))
 
     def lines(self) -> Iterator[str]:
-        """The summary in words; the last line is the verdict."""
+        """Yield the summary as text; the last line is the verdict."""
         happened = ", ".join(f"{self.facts[kind]:,} {name}" for kind, name in TOLD.items())
         yield f"{self.simulated / timedelta(days=1):,.1f} simulated days: {happened}"
         for rule, count in self.violations_by_rule.most_common():

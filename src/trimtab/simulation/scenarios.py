@@ -1,7 +1,7 @@
-"""Scenarios: what a run begins with, all of it drawn from one seed.
+"""Scenarios: the initial state of a run, drawn from one seed.
 
-A scenario is a plain record, so that it can be printed, compared and replayed. Which faults hit it
-is drawn in `faults.py`, from the same seed.
+A scenario is a plain record, so that it can be printed, compared and replayed. Its faults are drawn
+in `faults/kinds.py`, from the same seed.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _KINDS: Final = {
     "CronJob": 1,
     "Rollout": 1,
 }
-"""How often each kind of workload is drawn; nobody knows Rollouts, but they can be scaled."""
+"""Relative frequency of each kind; components do not know Rollouts, but can read their scale."""
 _API_VERSIONS: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "Rollout": "example.com/v1"}
 _SCALABLE: Final = ("Deployment", "StatefulSet", "Rollout")
 _MODES: Final = {
@@ -66,26 +66,26 @@ _MODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the drawn scenarios are; the two numbers are the least and the most."""
+    """Size of drawn scenarios; pairs are the smallest and the largest number."""
 
     nodes: tuple[int, int] = (3, 6)
     workloads: tuple[int, int] = (3, 8)
     replicas: tuple[int, int] = (1, 5)
     disturbed_hours: tuple[int, int] = (4, 12)
-    """For how long faults come and go."""
+    """Length of the part with faults."""
     settling_hours: int = 5
-    """How long the cluster may take to come to rest when all faults have ended."""
+    """Time that the cluster may take to come to rest after all faults have ended."""
     quiet_hours: int = 2
-    """For how long nothing may happen any more."""
+    """Length of the quiet phase, in which nothing may happen."""
     horizontal_share: float = 0.15
-    """How many of the workloads that can be scaled are scaled horizontally."""
+    """Share of the scalable workloads that have a horizontal autoscaler."""
     hazard_share: float = 0.5
-    """Danger of the cluster between 0 and 1 (`hazards.py`); 0 draws the scenarios of before."""
+    """Amount of hazards between 0 and 1 (`faults/hazards.py`); 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What there is when a run begins, and how long it lasts."""
+    """Objects with which a run begins, and the lengths of its parts."""
 
     seed: int
     disturbed: timedelta
@@ -102,7 +102,7 @@ class Scenario:
 
 
 def draw_scenario(seed: int, size: Size) -> Scenario:
-    """The scenario of a seed: always the same for the same size."""
+    """Draw the scenario of a seed: always the same for the same size."""
     chance = Random(seed)
     workloads = tuple(
         _draw_workload(chance, number, size) for number in range(chance.randint(*size.workloads))
@@ -123,7 +123,7 @@ def draw_scenario(seed: int, size: Size) -> Scenario:
         ),
         quotas=_draw_quotas(chance, workloads),
         limit_ranges=_draw_limit_ranges(chance),
-        # From numbers of their own, so that seeds mean otherwise what they meant before these came.
+        # From a generator of their own, so that older seeds draw the rest as before.
         scalers=_draw_scalers(Random(f"scalers of {seed}"), workloads, size.horizontal_share),
     )
 
@@ -160,7 +160,7 @@ def _draw_template(chance: Random, kind: str, labels: Mapping[str, str]) -> PodT
     if happens(chance, 0.2):
         containers.append(_draw_container(chance, "proxy", ContainerKind.SIDECAR))
     if kind == "CronJob":
-        # Where a day is short, an hour is so long that each start weighs more than all runs before.
+        # With short simulated days each start would outweigh all runs before it.
         containers = [
             replace(each, startup=replace(each.startup, work_cpu_seconds=0.0))
             for each in containers
@@ -182,7 +182,7 @@ def _draw_container(chance: Random, name: str, kind: ContainerKind) -> Container
     delay = timedelta(seconds=chance.choice((1, 5, 30)))
     work = chance.choice((0.0, 0.0, 5.0, 20.0))
     if Resource.CPU in (allocation.limits or {}):
-        # With little CPU a start takes many looks; where a day is short, it passes for usage.
+        # A throttled start lasts many measurements; with short days it would count as usage.
         work = 0.0
     return ContainerTemplate(
         name=name,
@@ -220,7 +220,7 @@ def _draw_load(chance: Random) -> Load:
 
 
 def _draw_allocation(chance: Random, load: Load) -> Allocation:
-    """Requests that are anything between far too little and far too much."""
+    """Draw requests between far too little and far too much."""
     requests = {
         Resource.CPU: max(10, int(load.cpu.base * chance.choice((0.3, 1.0, 2.0, 6.0)))),
         Resource.MEMORY: max(16 * _MIB, int(load.memory.base * chance.choice((0.8, 1.5, 4.0)))),
@@ -283,7 +283,7 @@ def _draw_budget(chance: Random, workload: WorkloadObject) -> DisruptionBudget:
 
 
 def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple[Quota, ...]:
-    """Sometimes a quota that leaves just a little room."""
+    """Draw no quota, or one that leaves little room."""
     if happens(chance, 0.7):
         return ()
     namespace = chance.choice(_NAMESPACES)
@@ -298,7 +298,7 @@ def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple
 def _draw_scalers(
     chance: Random, workloads: tuple[WorkloadObject, ...], share: float
 ) -> tuple[HorizontalScaler, ...]:
-    """Horizontal autoscalers of some workloads that can be scaled; how many pods stays as it is."""
+    """Draw horizontal autoscalers for some scalable workloads; they never change replicas."""
     return tuple(
         HorizontalScaler(
             workload.namespace,
@@ -326,7 +326,7 @@ def _draw_limit_ranges(chance: Random) -> tuple[LimitRange, ...]:
 
 
 def happens(chance: Random, share: float) -> bool:
-    """Draw whether something happens that happens in this share of all cases."""
+    """Return True with the given probability."""
     return chance.random() < share
 
 

@@ -1,4 +1,4 @@
-"""A simulation: the world, the machinery that keeps it going, and the components that act on it."""
+"""A simulation: the world, its own machinery, and the components that act on it."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,7 @@ from trimtab.simulation.world.world import World
 
 
 class Simulation:
-    """A cluster that lives as long as the block in which it is entered."""
+    """A simulated cluster that runs as long as its context is open."""
 
     def __init__(self, *, random: Random, kubelet: KubeletSettings | None = None) -> None:
         self.random = random
@@ -38,9 +38,9 @@ class Simulation:
         self.metrics = Metrics(self.kubelet)
         self.processes: dict[str, Process] = {}
         self.capacities = dict[str, Resources]()
-        """What each node has to give when nothing is wrong with it."""
+        """Capacity of each node without faults."""
         self.gates_off: Counter[str] = Counter()
-        """By component for how many reasons it starts with the gate of startup boosts off."""
+        """Number of active faults, by component, that switch its gate of startup boosts off."""
         self._controllers = Controllers(self.world, self.serving, self.admitting)
         self._running: asyncio.Task[None] | None = None
         self._broken: list[BaseException] = []
@@ -66,7 +66,7 @@ class Simulation:
                 await self._running
 
     def add(self, name: str, component: Component) -> Process:
-        """A new copy of a component, which runs from now on."""
+        """Start a new copy of a component and return it."""
         process = Process(
             name, component, world=self.world, serving=self.serving, usage=self.metrics.source
         )
@@ -75,11 +75,11 @@ class Simulation:
         return process
 
     def gates_of(self, name: str) -> FeatureGates:
-        """The feature gates with which a component starts now."""
+        """Return the feature gates with which a component starts now."""
         return FeatureGates(cpu_startup_boost=not self.gates_off[name])
 
     def furnish(self, scenario: Scenario) -> None:
-        """Put everything into the world that a scenario begins with."""
+        """Create all objects of a scenario in the world."""
         world = self.world
         for node in scenario.nodes:
             world.nodes.put(node)
@@ -98,7 +98,7 @@ class Simulation:
             world.add_autoscaler(autoscaler)
 
     def check(self) -> None:
-        """Raise what went wrong in the simulation itself, if anything did."""
+        """Raise the first error of the simulation itself, if there is one."""
         ended = self._running is not None and self._running.done()
         if ended and self._running is not None and not self._running.cancelled():
             self._running.result()
@@ -106,7 +106,7 @@ class Simulation:
             raise self._broken[0]
 
     def failures(self) -> Mapping[str, BaseException]:
-        """What ended components that should run for ever."""
+        """Return the errors that ended components, which should run forever."""
         ended = {name: process.failure() for name, process in self.processes.items()}
         return {name: failure for name, failure in ended.items() if failure is not None}
 

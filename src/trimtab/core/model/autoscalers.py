@@ -1,4 +1,4 @@
-"""What deciders know of an autoscaler: one VerticalPodAutoscaler object, decoded."""
+"""Autoscalers: VerticalPodAutoscaler objects, decoded into the fields that decisions need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ EVERY: Final = "*"
 
 
 class UpdateMode(StrEnum):
-    """How recommendations reach pods; a missing mode means Recreate."""
+    """The way in which recommendations reach pods; a missing mode means Recreate."""
 
     OFF = "Off"
     INITIAL = "Initial"
@@ -29,14 +29,14 @@ class UpdateMode(StrEnum):
 
 
 class ContainerMode(StrEnum):
-    """Whether a container is scaled at all."""
+    """The switch that turns scaling of one container on or off."""
 
     AUTO = "Auto"
     OFF = "Off"
 
 
 class ControlledValues(StrEnum):
-    """Whether limits follow the requests."""
+    """The values that follow a recommendation: requests with limits, or requests only."""
 
     REQUESTS_AND_LIMITS = "RequestsAndLimits"
     REQUESTS_ONLY = "RequestsOnly"
@@ -50,7 +50,7 @@ class ChangeDirection(StrEnum):
 
 
 class BoostType(StrEnum):
-    """How the boosted CPU follows from its base."""
+    """The rule by which the boosted CPU follows from its base."""
 
     FACTOR = "Factor"
     QUANTITY = "Quantity"
@@ -92,7 +92,7 @@ class CpuBoost:
     factor: int | None = None
     quantity_millicores: int | None = None
     duration: timedelta | None = None
-    """How long the boost outlasts the moment the pod becomes Ready; None where not given."""
+    """Time for which the boost outlasts the pod's becoming Ready; None where not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Autoscaler:
     annotations: Mapping[str, str] = field(default_factory=dict)
     target: TargetReference | None = None
     selector: Selector | None = None
-    """`spec.selector`: which of the target's pods; None for all of them."""
+    """`spec.selector`: selects some of the target's pods; None selects all of them."""
     mode: UpdateMode = UpdateMode.RECREATE
     min_replicas: int | None = None
     requirements: tuple[EvictionRequirement, ...] = ()
@@ -180,9 +180,9 @@ class Autoscaler:
     recommendation: tuple[ContainerRecommendation, ...] | None = None
     conditions: tuple[Condition, ...] = ()
     observed_generation: int | None = None
-    """The generation that the status is about, if it says so."""
+    """The generation that the status is about; None if the status has none."""
     held: frozenset[Held] = frozenset()
-    """What is left to horizontal autoscalers; no part of the object, found by who applies it."""
+    """Resources left to horizontal autoscalers; added by `hpa.Marking`, no part of the object."""
 
     @property
     def identity(self) -> AutoscalerName:
@@ -191,19 +191,19 @@ class Autoscaler:
 
     @property
     def boosts(self) -> bool:
-        """Whether any of its containers may get a startup boost."""
+        """True if any of its containers may get a startup boost."""
         return self.boost is not None or any(policy.boost for policy in self.policies)
 
 
 def is_paused(autoscaler: Autoscaler) -> bool:
-    """Whether the autoscaler says that nothing may be done for it at the moment."""
+    """Return True if an annotation of the autoscaler asks for a pause."""
     return says_paused(autoscaler.annotations)
 
 
 def policy_for(
     policies: tuple[ContainerPolicy, ...], container_name: str
 ) -> ContainerPolicy | None:
-    """The first policy that names the container, else the last one for `*`, else none."""
+    """Return the first policy that names the container, else the last one for `*`, else None."""
     if isinstance(policies, ContainerPolicies):
         by_name = policies.by_name
         return by_name.get(container_name) or by_name.get(EVERY)
@@ -217,19 +217,22 @@ def policy_for(
 
 
 def scales(policies: tuple[ContainerPolicy, ...], container_name: str) -> bool:
-    """Whether the container is to be scaled at all."""
+    """Return True unless the policy of the container switches scaling off."""
     policy = policy_for(policies, container_name)
     return policy is None or policy.mode is not ContainerMode.OFF
 
 
 def holds(autoscaler: Autoscaler, container_name: str, resource: Resource) -> bool:
-    """Whether the resource of the container is not to be changed, whatever is recommended."""
+    """Return True if the resource of the container must not change, whatever is recommended."""
     held = autoscaler.held
     return bool(held) and (Held(resource) in held or Held(resource, container_name) in held)
 
 
 def effective_boost(autoscaler: Autoscaler, container_name: str) -> CpuBoost | None:
-    """The boost of the container's own policy, which replaces the general one as a whole."""
+    """Return the boost of the container's own policy, else the boost of the autoscaler.
+
+    The container's boost replaces the general one as a whole.
+    """
     policy = policy_for(autoscaler.policies, container_name)
     if policy is not None and policy.boost is not None:
         return policy.boost

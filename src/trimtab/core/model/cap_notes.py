@@ -1,4 +1,4 @@
-"""What is said about an update: notes as records, and their text in one place.
+"""Notes about the update of a pod: records, and their text in one place.
 
 The texts are an interface: people and scripts read them in the annotation `vpaUpdates`.
 """
@@ -16,7 +16,7 @@ from trimtab.core.model.resources import Resource
 
 
 class NoteKind(StrEnum):
-    """Why a container does not simply get what was recommended."""
+    """The reason why a container does not get exactly what was recommended."""
 
     MIN_ALLOWED = "MinAllowed"
     MAX_ALLOWED = "MaxAllowed"
@@ -32,7 +32,7 @@ class NoteKind(StrEnum):
     PODS_REFUSED = "PodsRefused"
     """Nothing is applied: earlier pods of the owner with it were never created."""
     TARGET_MISTAKEN = "TargetMistaken"
-    """Nothing is applied: the target is next to nothing, or more than any machine has."""
+    """Nothing is applied: the target is close to zero, or more than any machine has."""
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
@@ -70,7 +70,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class ContainerUpdate(msgspec.Struct, frozen=True):
-    """What admission changes in one container."""
+    """The changes that admission makes in one container."""
 
     container: Container
     requests: tuple[Resource, ...] = ()
@@ -114,18 +114,18 @@ _ITEM: Final = re.compile(r"(?:: |, )(?:cpu|memory) (?:request|limit)(?:[,;]|$)"
 
 
 def format_note(note: Note) -> str:
-    """The note as people know it."""
+    """Return the text of a note, as `vpaUpdates` shows it."""
     return f"{note.resource}{_NOTE_TEXTS[note.kind]}"
 
 
 def format_updates(autoscaler_name: str, updates: Iterable[ContainerUpdate]) -> str:
-    """The value of `vpaUpdates`."""
+    """Return the value of `vpaUpdates`."""
     parts = "; ".join(map(_format_update, updates))
     return f"{_opening(autoscaler_name)}{parts}"
 
 
 def names_autoscaler(updates: str, autoscaler_name: str) -> bool:
-    """Whether a value of `vpaUpdates` says that this autoscaler gave the pod its size."""
+    """Return True if a value of `vpaUpdates` says that this autoscaler gave the pod its size."""
     return updates.startswith(_opening(autoscaler_name))
 
 
@@ -137,7 +137,7 @@ def has_note(annotations: Mapping[str, str], note: Note) -> bool:
 def was_sized(annotations: Mapping[str, str]) -> bool:
     """Return True if the pod says that an autoscaler gave it requests or limits.
 
-    Such a pod tells nothing about the size of its template.
+    The size of such a pod says nothing about the size in its template.
     """
     updates = annotations.get(UPDATES, "")
     return IN_PLACE_UPDATED in annotations or _ITEM.search(updates) is not None

@@ -1,10 +1,10 @@
-"""Spans of time as people say them."""
+"""Durations, formatted for people."""
 
 from datetime import timedelta
 
 
 def brief(span: timedelta) -> str:
-    """A span as people say it: its two largest units."""
+    """Format a duration with its two largest units, as in `2d3h`."""
     seconds = max(int(span.total_seconds()), 0)
     units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
     parts: list[str] = []

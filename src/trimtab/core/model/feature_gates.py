@@ -1,7 +1,7 @@
 """Feature gates, in the syntax of the original's `--feature-gates` flag.
 
-All gates are on: here these features are finished (decision D1). The names stay so that operators
-can switch a feature off, and so that command lines written for the original keep working.
+All gates are on: here these features are finished. The names stay so that operators can switch a
+feature off, and so that command lines written for the original keep working.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class GateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Which optional features are on."""
+    """The switches of the optional features; True means on."""
 
     cpu_startup_boost: bool = True
     in_place: bool = True
@@ -42,7 +42,7 @@ _FIELDS: Final = {
 
 
 def parse(text: str) -> tuple[FeatureGates, list[str]]:
-    """The gates that `Name=bool,…` describes, and a warning for each name that is not known.
+    """Return the gates that `Name=bool,…` describes, and a warning for each unknown name.
 
     A gate that is named wins over AllAlpha, wherever they stand; of two equal names the last wins.
     """

@@ -1,4 +1,4 @@
-"""Why a pod is left as it is."""
+"""Reasons to leave a pod as it is."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,7 +7,7 @@ from typing import Final
 class HoldReason(StrEnum):
     """The one reason that keeps a pod from being changed now; the value names it to users."""
 
-    # What the autoscaler says.
+    # From the autoscaler.
     MODE_OFF = "ModeOff"
     MODE_INITIAL = "ModeInitial"
     FEATURE_GATE_OFF = "FeatureGateOff"
@@ -17,13 +17,13 @@ class HoldReason(StrEnum):
     RECOMMENDATION_STALE = "RecommendationStale"
     """The recommender says that it rests on usage that is too old."""
     RECOMMENDATION_SUSPICIOUS = "RecommendationSuspicious"
-    """Some target is nothing at all, or the recommender distrusts it."""
+    """Some target is too small or large to be meant, or the recommender distrusts it."""
 
-    # What the change is worth.
+    # From the size and age of the change.
     INSIDE_BOUNDS = "InsideBounds"
     """The pod has what is recommended, within the bounds."""
     SCALED_HORIZONTALLY = "ScaledHorizontally"
-    """All that would change is left to a HorizontalPodAutoscaler that scales on it."""
+    """A HorizontalPodAutoscaler scales on every resource that would change."""
     CHANGE_TOO_SMALL = "ChangeTooSmall"
     TOO_YOUNG = "TooYoung"
     """Inside its bounds, and it started or was changed too short a time ago."""
@@ -31,32 +31,32 @@ class HoldReason(StrEnum):
     """Nothing grows, and the mode is UpscaleOnly."""
     REQUIREMENT_NOT_MET = "RequirementNotMet"
     COOL_DOWN = "CoolDown"
-    """It was changed a moment ago; a target that swings is not followed at each swing."""
+    """It was changed recently; the updater does not follow each swing of a target."""
     ROLE_DWELL = "RoleDwell"
-    """Another autoscaler governed it a moment ago; shrinking waits until the role is settled."""
+    """Another autoscaler governed it recently; shrinking waits until the role is stable."""
 
-    # What the pod and its workload allow.
+    # From the pod and its workload.
     NO_OWNER = "NoOwner"
-    """Nobody would bring it back."""
+    """It has no owner that would create a successor."""
     REPLICAS_UNKNOWN = "ReplicasUnknown"
-    """How many pods its owner should have is not known, or is none."""
+    """The number of pods that its owner should have is unknown or zero."""
     BELOW_MIN_REPLICAS = "BelowMinReplicas"
     BUDGET_SPENT = "BudgetSpent"
     """As many pods of its owner as may be disrupted are disrupted, down or pending."""
     POD_PENDING = "PodPending"
     """It does not run yet: there is nothing to resize, and an eviction would undo its start."""
     EVICTION_UNWANTED = "EvictionUnwanted"
-    """An annotation asks everybody to let it run on, and only an eviction or restart would help."""
+    """An annotation forbids disruption, and only an eviction or restart would help."""
     RUNS_TO_COMPLETION = "RunsToCompletion"
     """It belongs to a Job, which counts evictions and restarts as failures, and begins again."""
     REVISION_STAGED = "RevisionStaged"
-    """Its owner would bring it back with another template, which it has not rolled out that far."""
+    """Its owner would create the successor from a template that it has not rolled out so far."""
     LOWER_ORDINAL_NOT_READY = "LowerOrdinalNotReady"
-    """Its StatefulSet makes pods in order, and would not bring it back before a lower one."""
+    """Its StatefulSet creates pods in order, and a pod with a lower ordinal is not ready."""
     NO_NODE_FOR_SUCCESSOR = "NoNodeForSuccessor"
     """No node that its spec names would take its successor now, and no new node would help."""
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
-    """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
+    """The API server recently refused its eviction because of a PodDisruptionBudget."""
     QUOTA_EXCEEDED = "QuotaExceeded"
     """A ResourceQuota of the namespace refuses a resize, or the successor in a better size."""
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
@@ -66,12 +66,12 @@ class HoldReason(StrEnum):
     NODES_TOO_SMALL = "NodesTooSmall"
     """No node that its successor may go to is as large as what the pod has and needs."""
     RESIZE_DEFERRED = "ResizeDeferred"
-    """The node has no room for a resize that was asked for."""
+    """The node has no room for a requested resize at present."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
     RESIZE_FAILING = "ResizeFailing"
-    """The kubelet cannot do what was asked for, as with a memory limit below usage; it goes on."""
+    """The kubelet fails at a resize, as with a memory limit below usage, and retries it."""
     RESIZE_INFEASIBLE = "ResizeInfeasible"
-    """The node has too little left for what is wanted, or refused it; less may be asked for."""
+    """The node has too little room for a resize, or refused it; a smaller one may still succeed."""
     RESIZE_DENIED = "ResizeDenied"
     """A policy, quota or webhook of the API server refused this size; a successor's, too."""
     RESIZE_UNSUPPORTED = "ResizeUnsupported"
@@ -96,9 +96,9 @@ class HoldReason(StrEnum):
     SUCCESSORS_MISSING = "SuccessorsMissing"
     """Pods that were evicted in its namespace, or in several others, have no successors."""
     PAUSED = "Paused"
-    """An operator, the autoscaler or its namespace says that nothing may be done for now."""
+    """An operator, the autoscaler or its namespace asks for a pause."""
     SURGE = "Surge"
-    """Far more pods than usual want to change; that is rarely what anybody meant."""
+    """Far more pods than usual want to change; that is rarely intended."""
 
 
 WANTS_CHANGE: Final = frozenset(

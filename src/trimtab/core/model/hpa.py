@@ -1,8 +1,9 @@
-"""HorizontalPodAutoscalers beside ours: which resources of which workload they scale on.
+"""HorizontalPodAutoscalers (HPAs) beside ours: the workloads and resources that they scale on.
 
-Who adds pods when requests are used up, and who moves the requests, chase each other: a smaller
-request is a higher utilization, which is more pods, which use less each. So a resource of a
-workload that is scaled horizontally on it is held: recommended as ever, and applied by nobody.
+An HPA adds pods when requests are used up; a vertical autoscaler changes the requests. On the same
+resource they chase each other: a smaller request means a higher utilization, so the HPA adds pods,
+and each pod then uses less. Such a resource is held: the recommender still recommends it, and no
+component applies it.
 """
 
 from collections import OrderedDict, defaultdict
@@ -23,12 +24,14 @@ from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.workloads import Known, owners_above
 
 _KEPT: Final = 32_768
-"""So many marked autoscalers are remembered, half a kilobyte each: of more, whoever goes through
-all of them in turn would have to mark all anew each time."""
+"""Number of marked autoscalers that are remembered, half a kilobyte each.
+
+In a cluster with more, a loop over all autoscalers marks each of them again every time.
+"""
 
 
 class HpaConflict(StrEnum):
-    """What is done where a horizontal autoscaler scales on a resource that one of ours applies."""
+    """The reaction to an HPA that scales on a resource that one of our autoscalers applies."""
 
     HOLD = "hold"
     """The resource is applied no longer, and a condition says so."""
@@ -47,9 +50,9 @@ class Horizontal:
     target_kind: str
     target_name: str
     resources: frozenset[Resource] = frozenset()
-    """On whose use by whole pods it scales."""
+    """The resources whose usage by whole pods it scales on."""
     container_resources: frozenset[Held] = frozenset()
-    """On whose use by single containers it scales."""
+    """The resources whose usage by single containers it scales on."""
 
     @property
     def target(self) -> WorkloadName:
@@ -58,12 +61,12 @@ class Horizontal:
 
     @property
     def claims(self) -> frozenset[Held]:
-        """The resources, and of which containers, that follow from how many pods there are."""
+        """The resources, each with its container or all containers (`*`), that it scales on."""
         return self.container_resources | {Held(each) for each in self.resources}
 
     @property
     def all_resources(self) -> frozenset[Resource]:
-        """The same, of whichever containers."""
+        """The resources that it scales on, of any container."""
         return frozenset(claim.resource for claim in self.claims)
 
 
@@ -75,19 +78,19 @@ class HpaClaim:
     """Its name."""
     resource: Resource
     containers: tuple[str, ...] = ()
-    """Only of these; of all if there are none."""
+    """The containers that it counts; empty for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Which horizontal autoscalers there are for what, as far as owners are known."""
+    """The known HPAs, found by the workload that they scale or by namespace."""
 
     by_target: Callable[[WorkloadName], Sequence[Horizontal]]
     by_namespace: Callable[[str], Sequence[Horizontal]]
     known: Known
 
     def of(self, workload: WorkloadName) -> Sequence[Horizontal]:
-        """Those that scale the workload itself, or another one that it owns."""
+        """Return the HPAs that scale the workload itself, or another one that it owns."""
         direct = self.by_target(workload)
         if self.known(workload) is not None:
             # What well-known kinds own is not scaled apart from them, so most need no second look.
@@ -101,7 +104,7 @@ class Scaling:
 
 
 def scaling_among(horizontals: Iterable[Horizontal], known: Known) -> Scaling:
-    """The same where all horizontal autoscalers are at hand."""
+    """Return the same lookup over a given collection of HPAs."""
     by_target: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
     by_namespace: defaultdict[str, list[Horizontal]] = defaultdict(list)
     for each in horizontals:
@@ -117,9 +120,9 @@ def find_claims(
     recommendation: Sequence[ContainerRecommendation],
     horizontals: Iterable[Horizontal],
 ) -> tuple[HpaClaim, ...]:
-    """What of the recommendation belongs to horizontal autoscalers of the same workload.
+    """Return the HPAs' claims on resources of the recommendation, ordered by the HPAs' names.
 
-    An autoscaler that only recommends is in nobody's way.
+    An autoscaler that only recommends conflicts with no HPA.
     """
     if autoscaler.mode is UpdateMode.OFF and not autoscaler.boosts:
         return ()
@@ -143,7 +146,7 @@ def _claims_of(
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """An autoscaler as it was given, what was found beside it, and what came of that."""
+    """An autoscaler as it was given, the HPAs found beside it, and the marked result."""
 
     given: Autoscaler
     found: Sequence[Horizontal]
@@ -151,9 +154,9 @@ class _Marked:
 
 
 class Marking:
-    """Marks autoscalers with what of them is held, given the horizontal ones of a workload.
+    """Marks autoscalers with the resources that HPAs of the same workload hold.
 
-    While nothing changes the marked one is the very same, so that what follows from it stands.
+    While nothing changes the result is the same object, so that values derived from it stay valid.
     """
 
     def __init__(self, find: Callable[[WorkloadName], Sequence[Horizontal]]) -> None:
@@ -161,7 +164,7 @@ class Marking:
         self._known: OrderedDict[AutoscalerName, _Marked] = OrderedDict()
 
     def mark(self, autoscaler: Autoscaler) -> Autoscaler:
-        """The autoscaler that knows what of it is held: itself, where nothing is."""
+        """Return the autoscaler with its held resources; the same object where nothing is held."""
         target = autoscaler.target
         if target is None:
             return autoscaler
@@ -170,7 +173,7 @@ class Marking:
             return autoscaler
         name = autoscaler.identity
         known = self._known.get(name)
-        # Asked of every new pod, so what is claimed is looked at only if something has changed.
+        # Called for every new pod, so claims are collected only if something has changed.
         if known is None or known.given is not autoscaler or known.found != found:
             known = self._known[name] = _mark(autoscaler, found, known)
             if len(self._known) > _KEPT:

@@ -26,9 +26,9 @@ Patch: TypeAlias = tuple[Operation, ...]
 
 
 def pointer(*keys: str | int) -> str:
-    """The JSON Pointer (RFC 6901) that leads through the keys."""
+    """Return the JSON Pointer (RFC 6901) that leads through the keys."""
     path = "/" + "/".join(map(str, keys))
     if "~" not in path and path.count("/") == len(keys):
-        # Nothing is to be escaped; asked for several times for each new pod.
+        # Nothing needs escaping. Called several times for each new pod, so this case is fast.
         return path
     return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)

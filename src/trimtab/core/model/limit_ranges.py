@@ -9,12 +9,12 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 
 
 class LimitRangeType(StrEnum):
-    """What a limit range item bounds; other types do not concern pods."""
+    """The kind of object that a limit range item bounds; other types do not concern pods."""
 
     CONTAINER = "Container"
     POD = "Pod"
     NODE = "Node"
-    """No LimitRange says this: it is the room on one of the largest nodes (`node_room.py`)."""
+    """Not from a LimitRange: the room on one of the largest nodes (`node_capacity.py`)."""
 
 
 OF_LIMIT_RANGES: Final = (LimitRangeType.CONTAINER, LimitRangeType.POD)
@@ -43,7 +43,7 @@ class LimitRangeItem:
 def effective_item(
     items: Iterable[LimitRangeItem], limit_type: LimitRangeType
 ) -> LimitRangeItem | None:
-    """One item that bounds as tightly as all of its type together; None if there is none."""
+    """Return one item that bounds as tightly as all of its type together; None if there is none."""
     # Most namespaces have no LimitRange.
     of_type = [item for item in items if item.type is limit_type] if items else ()
     if not of_type:

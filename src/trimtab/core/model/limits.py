@@ -28,17 +28,17 @@ _NO_LIMITS: Final = ProportionalLimits(NO_AMOUNTS)
 
 
 def amount_of(amounts: Resources | None, kind: Resource) -> int:
-    """The amount of a resource; 0 if there is none, or less than none."""
+    """Return the amount of a resource; 0 if it is missing or negative."""
     return max((amounts or NO_AMOUNTS).get(kind, 0), 0)
 
 
 def without_negatives(amounts: Resources) -> Resources:
-    """The amounts that somebody can ask for."""
+    """Return the amounts that are not negative."""
     return {kind: amount for kind, amount in amounts.items() if amount >= 0}
 
 
 def scale(amount: int, *, numerator: int, denominator: int) -> int:
-    """`amount * numerator / denominator` rounded down; the amount itself if that is undefined."""
+    """Return `amount * numerator / denominator` rounded down; `amount` if the denominator is 0."""
     if denominator == 0:
         return amount
     return min(amount * numerator // denominator, MAX_AMOUNT)
@@ -47,7 +47,7 @@ def scale(amount: int, *, numerator: int, denominator: int) -> int:
 def proportional_limits(
     current: Allocation, requests: Resources, default: Resources | None = None
 ) -> ProportionalLimits:
-    """The limits for new requests; no notes where no limit follows at all."""
+    """Return the limits for new requests; no notes where no limit follows at all."""
     if not current.limits and not default:
         return _NO_LIMITS
     found = {kind: _limit(kind, current, amount_of(requests, kind), default) for kind in BOTH}
@@ -64,7 +64,7 @@ def proportional_limits(
 def proportional_limit(
     kind: Resource, current: Allocation, request: int, default: Resources | None = None
 ) -> int | None:
-    """The limit for a new request of one resource; None if the container shall have none."""
+    """Return the limit for a new request of one resource; None if the container gets none."""
     limit, _ = _limit(kind, current, request, default)
     return limit
 
@@ -72,7 +72,7 @@ def proportional_limit(
 def request_for_limit(
     kind: Resource, current: Allocation, limit: int, default: Resources | None = None
 ) -> int | None:
-    """The request whose proportional limit is `limit`; None if limits do not bound requests."""
+    """Return the request whose proportional limit is `limit`; None if no limit is in force."""
     own_limit = limit_in_force(kind, current, default)
     if not own_limit:
         return None
@@ -82,7 +82,7 @@ def request_for_limit(
 
 
 def limit_in_force(kind: Resource, current: Allocation, default: Resources | None) -> int:
-    """The container's own limit, else the default of its namespace, else 0."""
+    """Return the container's own limit, else the default of its namespace, else 0."""
     return amount_of(current.limits, kind) or amount_of(default, kind)
 
 
@@ -112,7 +112,7 @@ class QosClass(StrEnum):
 
 
 def qos_class(allocations: Iterable[Allocation]) -> QosClass:
-    """The class of a pod whose containers ask for this."""
+    """Return the class of a pod whose containers have these requests and limits."""
     amounts = [_request_and_limit(one, kind) for one in allocations for kind in BOTH]
     if not any(request or limit for request, limit in amounts):
         return QosClass.BEST_EFFORT

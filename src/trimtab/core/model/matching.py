@@ -1,9 +1,9 @@
-"""Which autoscaler governs a pod.
+"""Matching: the autoscaler that governs a pod.
 
 An autoscaler takes part when its target is the pod's topmost workload and both selectors, the
-target's own and the autoscaler's, match the pod's labels of this moment. Of several the strongest
-governs: the oldest, then the one whose name sorts first. The owner walk from a pod to its topmost
-workload is left to those who can see owners.
+target's own and the autoscaler's, match the pod's current labels. Of several the strongest governs:
+the oldest, then the one whose name sorts first. Callers that can see owners do the walk from a pod
+to its topmost workload.
 """
 
 from collections import defaultdict
@@ -22,14 +22,14 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ObservedAutoscaler:
-    """An autoscaler together with what its target says about its pods."""
+    """An autoscaler together with the selector of its target."""
 
     autoscaler: Autoscaler
     target_selector: Selector | None
     """The selector of the target itself; None if it is not known, and then no pod matches."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod of the target with these labels is one of its pods."""
+        """Return True if a pod of the target with these labels is one of the autoscaler's pods."""
         own = self.autoscaler.selector
         return (
             self.target_selector is not None
@@ -53,10 +53,10 @@ class Conflict:
 def rank(
     autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
 ) -> list[ObservedAutoscaler]:
-    """Those of the autoscalers that can match a pod, the strongest first.
+    """Return the autoscalers that can match a pod, the strongest first.
 
-    Where selectors are not enabled an autoscaler with a selector matches nothing: taking it for one
-    without would give it pods that its author meant to keep out.
+    Where selectors are disabled an autoscaler with a selector matches nothing. Ignoring its
+    selector would give it pods that its author excluded.
     """
     found = [
         observed
@@ -71,7 +71,7 @@ def rank(
 def index_by_workload(
     autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
 ) -> AutoscalerIndex:
-    """The autoscalers by the workload they are for, so that a pod costs one lookup."""
+    """Index the autoscalers by the workload they are for, so that a pod costs one lookup."""
     index: defaultdict[WorkloadName, list[ObservedAutoscaler]] = defaultdict(list)
     for observed in rank(autoscalers, selectors_enabled=selectors_enabled):
         target = observed.autoscaler.target
@@ -85,7 +85,7 @@ def index_by_workload(
 def match_autoscalers(
     index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
 ) -> list[ObservedAutoscaler]:
-    """All autoscalers that match a pod of the workload, the strongest first."""
+    """Return all autoscalers that match a pod of the workload, the strongest first."""
     found = None if workload is None else index.get(workload)
     return [observed for observed in found if observed.matches(labels)] if found else []
 
@@ -93,7 +93,7 @@ def match_autoscalers(
 def governing(
     matching: Sequence[ObservedAutoscaler], acts: Callable[[Autoscaler], bool]
 ) -> ObservedAutoscaler | None:
-    """The strongest of those that act; if none does, the strongest of all."""
+    """Return the strongest autoscaler that acts; if none acts, the strongest of all."""
     for observed in matching:
         if acts(observed.autoscaler):
             return observed
@@ -103,25 +103,25 @@ def governing(
 def governor_of(
     index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
 ) -> Autoscaler | None:
-    """The autoscaler that governs a running pod of the workload."""
+    """Return the autoscaler that governs a running pod of the workload; None if none does."""
     found = governing(match_autoscalers(index, workload, labels), acts_on_running_pods)
     return None if found is None else found.autoscaler
 
 
 def acts_on_running_pods(autoscaler: Autoscaler) -> bool:
-    """Whether the autoscaler may change pods that run: a boost has to be taken back in any mode."""
+    """Return True if the autoscaler may change running pods: in any mode it takes a boost back."""
     return autoscaler.mode not in (UpdateMode.OFF, UpdateMode.INITIAL) or autoscaler.boosts
 
 
 def acts_on_new_pods(autoscaler: Autoscaler) -> bool:
-    """Whether the autoscaler may change pods while they are created."""
+    """Return True if the autoscaler may change pods while they are created."""
     return autoscaler.mode is not UpdateMode.OFF or autoscaler.boosts
 
 
 def find_conflicts(
     matches: Iterable[Sequence[ObservedAutoscaler]], acts: Callable[[Autoscaler], bool]
 ) -> list[Conflict]:
-    """Each pair of autoscalers that match one pod, from the matches of every pod, sorted."""
+    """Return, sorted, each pair of autoscalers that match one pod; `matches` goes by pod."""
     found = {
         Conflict(governor.autoscaler.identity, other.autoscaler.identity)
         for matching in matches

@@ -1,4 +1,4 @@
-"""Nodes: what each has to give, and what it says about the pods that it takes."""
+"""Nodes: their allocatable resources, and their rules about the pods that they take."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from trimtab.core.model.resources import BOTH, Resources
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What keeps pods away that do not tolerate it."""
+    """A taint of a node; it keeps away pods that do not tolerate it."""
 
     key: str
     value: str = ""
@@ -23,19 +23,19 @@ class Node:
 
     name: str
     allocatable: Resources = field(default_factory=dict)
-    """What all its pods together may request; a resource that it does not tell is missing."""
+    """Amounts that its pods together may request; a resource that it does not report is missing."""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     is_unschedulable: bool = False
-    """Whether somebody has cordoned it: it takes no new pods."""
+    """True if it is cordoned: it takes no new pods."""
     pod_slots: int | None = None
-    """The number of pods that it may run at most; None if it does not say."""
+    """Maximum number of pods that it may run; None if it does not report one."""
 
 
 def largest_allocatable(nodes: Iterable[Node]) -> Resources:
-    """The most that any node has to give of each resource; nothing of what no node tells.
+    """Return the largest allocatable amount of each resource that any node reports.
 
-    A node that takes no pods just now counts too: that passes, and a need that was shown stays.
+    A node that takes no pods at present counts too: that state passes, and a proven need remains.
     """
     told = [node.allocatable for node in nodes]
     amounts = {kind: [each[kind] for each in told if kind in each] for kind in BOTH}
@@ -43,7 +43,7 @@ def largest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 _PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""How taints begin that a node has while it is not ready, full, cordoned or new."""
+"""Prefixes of taints that a node has while it is not ready, full, cordoned or new."""
 _KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
 _EXISTS: Final = "Exists"
 _RECORD_CHARACTERS: Final = 32
@@ -53,7 +53,7 @@ _NODE_NAMES: Final = frozenset({"metadata.name", "kubernetes.io/hostname"})
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Which taints a pod puts up with."""
+    """The taints that a pod tolerates."""
 
     key: str = ""
     """Empty for all."""
@@ -65,7 +65,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class NodeExpression:
-    """What is demanded of one label of a node."""
+    """A requirement on one label or field of a node."""
 
     key: str
     operator: str
@@ -74,16 +74,16 @@ class NodeExpression:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """What is demanded of a node together; nothing at all is met by none."""
+    """Requirements that a node must meet together; no node meets an empty term."""
 
     labels: tuple[NodeExpression, ...] = ()
     fields: tuple[NodeExpression, ...] = ()
-    """Of which there is only one: `metadata.name`."""
+    """The only field that Kubernetes supports is `metadata.name`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a pod's spec says about the nodes it may go to."""
+    """The rules in a pod's spec about the nodes that may run it."""
 
     node_labels: tuple[tuple[str, str], ...] = ()
     """Its `nodeSelector`."""
@@ -91,12 +91,12 @@ class Placement:
     """The terms of its required node affinity, of which one must be met; None if it has none."""
     tolerations: tuple[Toleration, ...] = ()
     crosses_namespaces: bool = False
-    """Whether it wants to be near pods of other namespaces, or far from them."""
+    """True if its affinity or anti-affinity refers to pods of other namespaces."""
 
     def count_characters(self) -> int:
-        """Count the characters of all that its spec says, of which a tenant may write any number.
+        """Count the characters of all rules; a tenant may write any number of them.
 
-        Every expression and toleration counts for some more, for the records around it.
+        Each expression and toleration adds a fixed number for the record around it.
         """
         expressions = [each for term in self.terms or () for each in (*term.labels, *term.fields)]
         return (
@@ -146,7 +146,7 @@ _OF_DAEMONS: Final = tuple(
 
 
 def may_go_to(placement: Placement | None, node: Node) -> bool:
-    """Whether a pod may be put on the node, however full that is now."""
+    """Return True if the pod's rules allow the node, however full or unready the node is now."""
     demands = placement or NO_DEMANDS
     return (
         all(node.labels.get(key) == value for key, value in demands.node_labels)
@@ -172,7 +172,7 @@ def takes_now(placement: Placement | None, node: Node, *, is_daemon: bool = Fals
 
 
 def is_passing(key: str) -> bool:
-    """Whether a taint tells of something that passes."""
+    """Return True if a taint with this key stands for a temporary state of a node."""
     return key.startswith(_PASSING)
 
 
@@ -209,12 +209,12 @@ def _fulfils(labels: Mapping[str, str], expression: NodeExpression) -> bool:
         case "Gt" | "Lt":
             return _compare(found, values) == (1 if expression.operator == "Gt" else -1)
         case _:
-            # Of an operator that we do not know nobody can say that a node does not fulfil it.
+            # An unknown operator must not rule out a node.
             return True
 
 
 def _compare(found: str | None, values: tuple[str, ...]) -> int:
-    """Whether a label is larger (1) or smaller (-1) than the number asked for; 0 if neither."""
+    """Compare a label with a number: 1 if larger, -1 if smaller, 0 if equal or not a number."""
     try:
         difference = int(found or "") - int(values[0] if values else "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What deciders know of a pod: the few fields that matter, decoded once at the edge."""
+"""Pods: the few fields that decisions need, decoded once at the edge."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ class PodPhase(StrEnum):
 
 
 class ContainerKind(StrEnum):
-    """Which list of the pod spec a container stands in; the value is that list's name.
+    """The list of the pod spec that holds a container; the value is that list's name.
 
     Ordinary init containers are never decoded: they end before the pod starts to work.
     """
@@ -34,7 +34,7 @@ class ContainerKind(StrEnum):
 
 
 class ResizeState(StrEnum):
-    """How far the kubelet got with an in-place resize, from the pod's conditions."""
+    """The kubelet's progress with an in-place resize, from the pod's conditions."""
 
     DEFERRED = "Deferred"
     INFEASIBLE = "Infeasible"
@@ -54,7 +54,7 @@ PUT_OFF: Final = frozenset(
         ResizeState.ERROR,
     }
 )
-"""The states in which a kubelet is not at work on a resize that was asked for."""
+"""The states in which a kubelet does not work on a requested resize."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
@@ -80,8 +80,8 @@ class WorkloadName(NamedTuple):
 class Allocation(msgspec.Struct, frozen=True):
     """The `resources` of one container, as far as CPU and memory are concerned.
 
-    None means that the map is absent on the wire; an empty map is present but names neither CPU
-    nor memory (it may hold extended resources, which nobody here touches).
+    None means that the map is absent on the wire. An empty map is present but names neither CPU
+    nor memory; it may hold extended resources, which Trimtab never changes.
     """
 
     requests: Resources | None = None
@@ -99,16 +99,16 @@ class Envelope:
     """
 
     requests: Resources
-    """What the requests of all containers together may come to."""
+    """Upper bound of the requests of all containers together."""
     limits: Resources
-    """What the limit of each container may be at most."""
+    """Upper bound of the limit of each container."""
     init_requests: Resources = field(default_factory=dict)
     """The most that an ordinary init container asks for; sidecars run beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """How one run of a container ended."""
+    """The end of one run of a container."""
 
     reason: str
     started_at: datetime | None = None
@@ -116,13 +116,13 @@ class Termination:
 
     @property
     def is_oom_kill(self) -> bool:
-        """Whether the kernel killed it for want of memory."""
+        """True if the run ended because the container was OOM-killed."""
         return self.reason == "OOMKilled"
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container of a pod: what its spec asks for and what its status says."""
+    """One container of a pod: its spec, and its status."""
 
     name: str
     index: int = 0
@@ -132,7 +132,7 @@ class Container:
     status: Allocation | None = None
     """Resources that the kubelet reports, completed by the spec; None before it reports any."""
     has_claims: bool = False
-    """Whether its resources hold claims on devices, which nobody here touches."""
+    """True if its resources hold claims on devices, which Trimtab never changes."""
     restarts_on_resize: frozenset[Resource] = frozenset()
     """The resources whose change restarts it (resizePolicy RestartContainer)."""
     restart_count: int = 0
@@ -150,13 +150,13 @@ class Container:
 
     @property
     def current(self) -> Allocation:
-        """What the container has now: the status if the kubelet filled it, else the spec."""
+        """The resources it has now: the status if the kubelet filled it, else the spec."""
         return self.spec if self.status is None else self.status
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod as deciders see it."""
+    """A pod with the fields that decisions need."""
 
     namespace: str
     name: str
@@ -173,15 +173,15 @@ class Pod:
     created_at: datetime | None = None
     started_at: datetime | None = None
     ready_since: datetime | None = None
-    """When the Ready condition last became True; None while it is not True."""
+    """Time at which the Ready condition last became True; None while it is not True."""
     resize: ResizeState | None = None
     """None while no resize is under way."""
     resize_message: str = ""
-    """The kubelet's own words about a resize that is under way."""
+    """The kubelet's message about a resize that is under way."""
     is_deleting: bool = False
     node_name: str = ""
     unschedulable_since: datetime | None = None
-    """Since when the scheduler has found no node for it; None while it has not said so."""
+    """Time since which the scheduler reports no node for it; None without such a report."""
     envelope: Envelope | None = None
     """None for a pod without resources of its own, as most are."""
     placement: Placement | None = None
@@ -190,7 +190,7 @@ class Pod:
     preemption_priority: int = 0
     """Priority below which other pods may be preempted for it; 0 for a pod that never preempts."""
     has_deadline: bool = False
-    """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
+    """True if it must end some time after its start (`activeDeadlineSeconds`)."""
     init_peak: Allocation = _NOTHING
     """The most that any ordinary init container asks for; sidecars run beside it."""
     init_steps: tuple[tuple[int, Allocation], ...] = ()
@@ -211,7 +211,7 @@ class Pod:
 
 
 class PodHead(msgspec.Struct, frozen=True):
-    """The part of a pod that says whose it is."""
+    """The part of a pod that names its owner."""
 
     namespace: str
     owner: OwnerReference | None = None
@@ -223,7 +223,7 @@ def asks_for_same(pod: Pod, other: Pod) -> bool:
 
 
 def without_status(pod: Pod) -> Pod:
-    """The pod as its metadata and spec describe it: as a new one, of which there is no status."""
+    """Return the pod with its metadata and spec only, as a new one without a status."""
     return replace(
         pod,
         phase=PodPhase.UNKNOWN,
@@ -247,11 +247,11 @@ def without_status(pod: Pod) -> Pod:
 
 
 TargetResources: TypeAlias = Mapping[str, Allocation]
-"""By container the requests and limits to set; what is not named stays."""
+"""The requests and limits to set, by container; amounts that are not named stay."""
 
 
 UPDATES: Final = "vpaUpdates"
-"""What admission changed, in words for people."""
+"""The changes that admission made, as text for people."""
 
 OBSERVED_CONTAINERS: Final = "vpaObservedContainers"
 """The containers that admission saw; later ones were injected by others."""
@@ -266,17 +266,17 @@ LIMITS_PREFIX: Final = "limits.trimtab.dev/"
 """Followed by the name of a container: the size whose proportions its limits keep in place."""
 
 PAUSED: Final = "trimtab.dev/paused"
-"""On an autoscaler or a namespace: `true` while nothing may be done for it."""
+"""Annotation of an autoscaler or a namespace: `true` while Trimtab must change nothing for it."""
 _YES: Final = frozenset({"true", "t", "yes", "y", "on", "1"})
 
 ROLE_LEASE: Final = "trimtab.dev/role-lease"
-"""On a workload: the name of the lease whose holder has the role among its pods."""
+"""Annotation of a workload: the name of the lease whose holder has the role among its pods."""
 
 KEEPS_FROM_EVICTION: Final = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
-"""With these its owner asks others, who would move it to another node, to let a pod run on."""
+"""Annotations by which a pod's owner asks node autoscalers not to move the pod."""
 
 NAME_SEPARATOR: Final = ", "
 
@@ -287,10 +287,10 @@ def says_paused(annotations: Mapping[str, str]) -> bool:
 
 
 def keeps_from_eviction(annotations: Mapping[str, str]) -> bool:
-    """Whether the pod's owner asks everybody not to evict it."""
+    """Return True if an annotation asks that the pod not be evicted."""
     return any(annotations.get(name) == value for name, value in KEEPS_FROM_EVICTION.items())
 
 
 def format_observed_containers(containers: Iterable[Container]) -> str:
-    """The value of `vpaObservedContainers`."""
+    """Return the value of `vpaObservedContainers`."""
     return NAME_SEPARATOR.join([container.name for container in containers])

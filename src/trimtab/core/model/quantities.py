@@ -1,7 +1,7 @@
 """Kubernetes quantities: text to exact numbers and back, without a float in between.
 
 A quantity is an integer times a power of ten, and the format it prints in. Text finer than a
-billionth is rounded away from zero, as the original does; what the original gets wrong is not
+billionth is rounded away from zero, as the original does. Three faults of the original are not
 repeated: numbers beyond 64 bits saturate instead of wrapping round, negative ones round like
 positive ones, and no number is printed as another.
 """
@@ -19,7 +19,7 @@ _NANO: Final = -9
 _MILLI: Final = -3
 
 _MAX_DIGITS: Final = 1000
-"""Longer numbers are refused: nobody means them, and arithmetic on them is slow."""
+"""Longer numbers are refused: they are never intended, and arithmetic on them is slow."""
 
 _PLAIN_DIGITS: Final = 18
 _PLAIN_BINARY_DIGITS: Final = 15
@@ -31,7 +31,7 @@ _KIBI: Final = 1024
 
 
 class Format(StrEnum):
-    """How a quantity is printed."""
+    """The form in which a quantity is printed."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -39,7 +39,7 @@ class Format(StrEnum):
 
 
 class Flaw(StrEnum):
-    """What is wrong with text that is not a quantity, in the words that clients know."""
+    """The fault of text that is not a quantity, in the original's words, which clients know."""
 
     SHAPE = (
         "quantities must match the regular expression "
@@ -75,7 +75,7 @@ class Quantity:
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is nought."""
+        """True if the quantity is zero."""
         return self.mantissa == 0
 
     @property
@@ -84,15 +84,15 @@ class Quantity:
         return (self.mantissa > 0) - (self.mantissa < 0)
 
     def whole(self) -> int:
-        """The number rounded away from zero and held within 64 bits."""
+        """Return the number rounded away from zero and held within 64 bits."""
         return self.count(0)
 
     def milli(self) -> int:
-        """The number of thousandths, rounded away from zero and held within 64 bits."""
+        """Return the number of thousandths, rounded away from zero and held within 64 bits."""
         return self.count(_MILLI)
 
     def count(self, unit: int) -> int:
-        """How many units of `10**unit` it is, rounded away from zero and held within 64 bits."""
+        """Return the number of `10**unit` units, rounded away from zero and held within 64 bits."""
         if self.exponent < unit:
             size = -(-abs(self.mantissa) // _ten_to(unit - self.exponent))
         else:
@@ -101,7 +101,7 @@ class Quantity:
         return max(_MIN_AMOUNT, min(MAX_AMOUNT, self.sign * size))
 
     def canonical(self) -> str:
-        """The one text of its number in its format: no fraction, the largest suffix that fits."""
+        """Return the one text of its number in its format: no fraction, the largest suffix."""
         if self.is_zero:
             return "0"
         if self.format is Format.BINARY_SI and self.exponent >= 0 and abs(self._at(0)) >= _KIBI:
@@ -147,7 +147,7 @@ def _format_binary(number: int) -> str:
 
 
 def make(mantissa: int, exponent: int, form: Format, written: str | None = None) -> Quantity:
-    """The quantity of `mantissa * 10**exponent`, in the one spelling of its number."""
+    """Return the quantity of `mantissa * 10**exponent`, in the one spelling of its number."""
     if mantissa == 0:
         return Quantity(0, 0, form, written)
     while mantissa % 10 == 0:
@@ -158,21 +158,21 @@ def make(mantissa: int, exponent: int, form: Format, written: str | None = None)
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What a suffix stands for: `2**binary * 10**decimal`."""
+    """The factor that a suffix stands for: `2**binary * 10**decimal`."""
 
     format: Format
     decimal: int = 0
     binary: int = 0
 
     def is_plain(self, whole: str, fraction: str) -> bool:
-        """Whether the original reads these digits without arbitrary precision."""
+        """Return True if the original reads these digits without arbitrary precision."""
         if self.format is Format.BINARY_SI:
             return not fraction and len(whole) + self.binary * 3 // 10 < _PLAIN_BINARY_DIGITS
         enough = len(whole) + len(fraction) <= _PLAIN_DIGITS
         return enough and self.decimal - len(fraction) >= _NANO
 
     def keeps_text(self, whole: str, fraction: str) -> bool:
-        """Whether the original prints these plain digits as they were written."""
+        """Return True if the original prints these plain digits as they were written."""
         digits = whole + fraction
         if self.format is Format.BINARY_SI:
             return int(digits) % 8 != 0
@@ -199,7 +199,7 @@ _UNITS: Final = {
 
 
 def parse(text: str) -> Quantity:
-    """The exact number that a text stands for."""
+    """Parse the exact number that a text stands for."""
     found = _GRAMMAR.fullmatch(text) if text else None
     if not found:
         raise QuantityError(text, Flaw.SHAPE)
@@ -224,7 +224,7 @@ def _parse_exponent(text: str, suffix: str) -> _Unit:
 
 
 def _fit(size: int, unit: _Unit, decimals: int) -> tuple[int, int, Format]:
-    """A size rounded up to billionths; in a binary unit also held within 64 bits."""
+    """Round a size up to billionths; in a binary unit also hold it within 64 bits."""
     exponent = max(unit.decimal - decimals, _NANO)
     dropped = exponent - (unit.decimal - decimals)
     # More zeros than the size has digits change nothing: `1e-999999999` must cost nothing.
@@ -243,7 +243,8 @@ _CACHED_CHARACTERS: Final = 64
 """Longer texts are not kept: leading zeros are legal, and a tenant could fill the memory."""
 
 _ORDINARY: Final = re.compile(r"([0-9]{1,15})(n|u|m|k|M|G|Ki|Mi|Gi|)")
-"""Nearly all that a cluster sends, each usage reading a new text: worth a short way."""
+"""Nearly every text that a cluster sends. Usage readings rarely repeat, so the cache misses them
+and this fast path pays."""
 
 
 def _ratio(unit: _Unit, amount_unit: int) -> tuple[int, int]:
@@ -258,12 +259,12 @@ _RATIOS: Final = {
 
 
 def is_whole_amount(resource: Resource, quantity: Quantity) -> bool:
-    """Whether a quantity is a whole number of millicores or bytes."""
+    """Return True if a quantity is a whole number of millicores or bytes."""
     return quantity.exponent >= _AMOUNT_UNITS[resource]
 
 
 def parse_amount(resource: Resource, text: str) -> int:
-    """Millicores of CPU or bytes of memory, rounded up (away from zero)."""
+    """Parse millicores of CPU or bytes of memory, rounded up (away from zero)."""
     parse_text = _kept_amount if len(text) <= _CACHED_CHARACTERS else _parse_amount
     return parse_text(resource, text)
 
@@ -281,7 +282,7 @@ _kept_amount: Final = lru_cache(maxsize=_CACHED_AMOUNTS)(_parse_amount)
 
 
 def parse_bound(resource: Resource, text: str) -> int:
-    """The same of an amount that others must stay within: rounded down, but not to nothing.
+    """Parse an amount that others must stay within: rounded down, but never to zero.
 
     `1.2Gi` is no whole number of bytes, and the API server refuses a request of the next one.
     """
@@ -293,5 +294,5 @@ def parse_bound(resource: Resource, text: str) -> int:
 
 @lru_cache(maxsize=_CACHED_AMOUNTS)
 def format_amount(resource: Resource, amount: int) -> str:
-    """The canonical quantity of an amount: `1500m` of CPU, `250Mi` of memory."""
+    """Return the canonical quantity of an amount: `1500m` of CPU, `250Mi` of memory."""
     return make(amount, _AMOUNT_UNITS[resource], _AMOUNT_FORMATS[resource]).canonical()

@@ -1,7 +1,7 @@
-"""What is published for one container: its settings, its rounding and its caps.
+"""Recommendations of one container: their settings, their rounding and their caps.
 
-Single numbers only; the estimates themselves are made, rounded and capped for all containers at
-once, on arrays, in `estimates.py`.
+Single numbers only: `recommendation/estimators.py` estimates, rounds and caps for all containers at
+once, on arrays.
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ _BINARY_UNITS: Final = (1024**4, 1024**3, 1024**2, 1024)
 
 @dataclass(frozen=True, slots=True)
 class ResourceSettings:
-    """How one resource is estimated; the defaults are the original's flags."""
+    """Settings for estimating one resource; the defaults are the original's flags."""
 
     pod_floor: int
-    """The least that the containers of a pod are given together."""
+    """Least amount for the containers of a pod together."""
     target_percentile: float = 0.9
     lower_percentile: float = 0.5
     upper_percentile: float = 0.95
@@ -57,16 +57,16 @@ class ResourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class RecommendationSettings:
-    """What an operator may tune about recommendations."""
+    """Settings of recommendations that an operator may tune."""
 
     cpu: ResourceSettings = ResourceSettings(pod_floor=25)
     memory: ResourceSettings = ResourceSettings(pod_floor=250 * MIB)
     margin_fraction: float = 0.15
-    """What is added to every estimate, as a part of it."""
+    """Part of every estimate that is added to it."""
     humanize_memory: bool = False
-    """Whether memory is brought to two decimals of its binary unit (deprecated)."""
+    """True to round memory to two decimals of its binary unit (deprecated)."""
     integer_cpu: bool = False
-    """Whether autoscalers may ask for whole cores by annotation."""
+    """True if autoscalers may ask for whole cores by annotation."""
     max_allowed: Resources = field(default_factory=dict)
     """The cap of a container whose policy has none for the resource."""
 
@@ -76,22 +76,22 @@ class RecommendationSettings:
             require_at_least(f"max_allowed.{resource}", amount, 0)
 
     def of(self, resource: Resource) -> ResourceSettings:
-        """The settings of one resource."""
+        """Return the settings of one resource."""
         return self.cpu if resource is Resource.CPU else self.memory
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecommendation:
-    """What an autoscaler's status says, and what it cannot say yet."""
+    """The recommendations in an autoscaler's status, and the containers that have none yet."""
 
     containers: tuple[ContainerRecommendation, ...] = ()
     """Sorted by container name."""
     without_samples: tuple[str, ...] = ()
-    """Containers that exist but of which nothing is known: they are left as they are."""
+    """Containers that exist but have no samples: they stay as they are."""
 
     @property
     def lacks_samples(self) -> bool:
-        """Whether nothing is recommended because nothing is known (condition `NoSamples`)."""
+        """True if nothing is recommended because there are no samples (condition `NoSamples`)."""
         return not self.containers and bool(self.without_samples)
 
 
@@ -106,7 +106,7 @@ class Caps:
 
 
 def caps_for(policy: ContainerPolicy | None, global_max: Resources) -> Caps:
-    """The caps of a container.
+    """Return the caps of a container.
 
     Zero and less means "no cap", also where it hides the global maximum.
     """
@@ -116,12 +116,12 @@ def caps_for(policy: ContainerPolicy | None, global_max: Resources) -> Caps:
 
 
 def wants_integer_cpu(annotations: Mapping[str, str], container_name: str) -> bool:
-    """Whether the autoscaler asks for whole cores for the container."""
+    """Return True if the autoscaler asks for whole cores for the container."""
     return annotations.get(f"{_INTEGER_CPU_PREFIX}{container_name}{_INTEGER_CPU_SUFFIX}") == "true"
 
 
 def humanize(memory_bytes: int) -> int:
-    """The amount that two decimals of its binary unit stand for, in whole bytes."""
+    """Return the amount that two decimals of its binary unit stand for, in whole bytes."""
     for unit in _BINARY_UNITS:
         if memory_bytes >= unit:
             return ceil(Fraction(f"{memory_bytes / unit:.2f}") * unit)

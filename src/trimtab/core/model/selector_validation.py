@@ -1,7 +1,7 @@
-"""Label selectors as they are written: what Kubernetes refuses about them, and building good ones.
+"""Label selectors as they are written: the faults that Kubernetes refuses, and building good ones.
 
-`check` finds everything that is wrong, as the API server words it for a field of an object;
-`build` gives the selector or refuses with the words in which Kubernetes' own clients do.
+`check` finds all faults, as the API server words them for a field of an object. `build` returns the
+selector, or refuses with the words of Kubernetes' own clients.
 """
 
 import json
@@ -44,17 +44,17 @@ class SelectorProblem:
     """One thing that is wrong with a selector."""
 
     path: str
-    """Where, as seen from the selector: `matchExpressions[0].values`."""
+    """The path of the field below the selector: `matchExpressions[0].values`."""
     kind: ProblemKind
     value: str
-    """What stands there; empty where something is missing."""
+    """The value at the path; empty where something is missing."""
     detail: str
 
 
 def check(
     match_labels: Mapping[str, str], expressions: Sequence[Expression]
 ) -> list[SelectorProblem]:
-    """Everything that is wrong with a selector: labels by key, then expressions in order."""
+    """Return all faults of a selector: labels by key, then expressions in order."""
     problems: list[SelectorProblem] = []
     for key, value in sorted(match_labels.items()):
         problems += _invalid("matchLabels", key, key_flaws(key))
@@ -65,7 +65,7 @@ def check(
 
 
 def build(match_labels: Mapping[str, str], expressions: Sequence[Expression]) -> Selector:
-    """The selector of these parts; a SelectorError about the first that is refused."""
+    """Return the selector of these parts; raise a SelectorError about the first that is refused."""
     equalities = [_build_equality(key, value) for key, value in sorted(match_labels.items())]
     return Selector((*equalities, *map(_build_requirement, expressions)))
 
@@ -173,7 +173,7 @@ _EMPTY: Final = "must be non-empty"
 
 
 def key_flaws(key: str) -> list[str]:
-    """What is wrong with a label key, `name` or `prefix/name`; nothing for a good one."""
+    """List the faults of a label key, `name` or `prefix/name`; empty for a good one."""
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
         return [_BAD_KEY]
@@ -182,7 +182,7 @@ def key_flaws(key: str) -> list[str]:
 
 
 def value_flaws(value: str) -> list[str]:
-    """What is wrong with a label value; nothing for a good one."""
+    """List the faults of a label value; empty for a good one."""
     flaws = _length_flaws(value, _MAX_NAME_BYTES)
     return flaws if re.fullmatch(_VALUE, value) else [*flaws, _BAD_VALUE]
 
@@ -194,7 +194,7 @@ def _prefix_flaws(prefixes: list[str]) -> list[str]:
 
 
 def subdomain_flaws(text: str) -> list[str]:
-    """List what is wrong with a DNS subdomain, as most objects need one for a name."""
+    """List the faults of a DNS subdomain, which most objects need for a name."""
     flaws = _length_flaws(text, _MAX_PREFIX_BYTES)
     return flaws if re.fullmatch(_PREFIX, text) else [*flaws, _BAD_PREFIX]
 

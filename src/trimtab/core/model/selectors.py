@@ -1,8 +1,8 @@
-"""Label selectors: which labels they match, and whether two can ever match the same pod.
+"""Label selectors: matching labels, and deciding if two selectors can match the same pod.
 
-A selector is a conjunction of requirements, each about one label. So it asks of each label on its
-own that it be in a certain state (`Admitted`), and everything here beyond matching follows from
-these states. How a selector is built from the wire, and refused, is in `selector_syntax`.
+A selector is a conjunction of requirements, each about one label. So it admits certain states of
+each label (`Admitted`), and everything here beyond matching follows from these states.
+`selector_validation` builds selectors from the wire and refuses bad ones.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _MANY_VALUES: Final = 16
 
 
 class Operator(StrEnum):
-    """How a requirement looks at one label."""
+    """The test that a requirement applies to one label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -27,16 +27,16 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirement:
-    """What a selector asks of one label."""
+    """A requirement of a selector on one label."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
     is_equality: bool = field(default=False, compare=False)
-    """Whether it was written as `key=value`, which only shows when it is printed."""
+    """True if it was written as `key=value`; only its printed form depends on this."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels fulfil it; NotIn is fulfilled by an absent label too."""
+        """Return True if the labels fulfil it; an absent label fulfils NotIn too."""
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -58,10 +58,10 @@ class Selector:
     )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels fulfil every requirement."""
+        """Return True if the labels fulfil every requirement."""
         if self._folded is not None:
             return all(state.lets_in(labels.get(key)) for key, state in self._folded.items())
-        # Asked of every new pod, and most selectors are short: a plain loop costs least.
+        # Called for every new pod, and most selectors are short: a plain loop costs least.
         for requirement in self.requirements:
             if len(requirement.values) > _MANY_VALUES:
                 self.fold()
@@ -70,7 +70,7 @@ class Selector:
         return True
 
     def fold(self) -> "Mapping[str, Admitted]":
-        """Return the states of each label that the selector lets through, worked out once."""
+        """Return the states of each label that the selector admits, computed once."""
         if self._folded is None:
             folded: dict[str, Admitted] = {}
             for requirement in self.requirements:
@@ -82,7 +82,7 @@ class Selector:
 
 
 class Overlap(StrEnum):
-    """Why two selectors are not known to keep apart."""
+    """The reason why two selectors are not known to be disjoint."""
 
     CATCH_ALL = "CatchAll"
     """One of them takes every pod."""
@@ -92,26 +92,26 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The states of one label that a selector lets through."""
+    """The states of one label that a selector admits."""
 
     values: frozenset[str]
     is_all_but: bool
-    """Whether `values` are those that are kept out: of endlessly many, all others may come."""
+    """True if `values` are the refused ones: all others, without end, are admitted."""
     may_be_absent: bool
 
     @property
     def is_nothing(self) -> bool:
-        """Whether no state is let through."""
+        """True if no state is admitted."""
         return not self.values and not self.is_all_but and not self.may_be_absent
 
     def lets_in(self, value: str | None) -> bool:
-        """Tell if the label may have this value; None stands for a label that is absent."""
+        """Return True if the label may have this value; None stands for an absent label."""
         if value is None:
             return self.may_be_absent
         return (value in self.values) is not self.is_all_but
 
     def excludes(self, other: "Admitted") -> bool:
-        """Tell if no state is let through by both, without listing those that are."""
+        """Return True if both admit no common state, without listing the states."""
         if self.may_be_absent and other.may_be_absent:
             return False
         match self.is_all_but, other.is_all_but:
@@ -144,27 +144,30 @@ _ANYTHING: Final = Admitted(frozenset(), is_all_but=True, may_be_absent=True)
 
 
 def equality(key: str, value: str) -> LabelRequirement:
-    """The requirement that `matchLabels` makes of one label."""
+    """Return the requirement that `matchLabels` makes of one label."""
     return LabelRequirement(key, Operator.IN, (value,), is_equality=True)
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Whether the labels match, as Kubernetes reads it: a selector that is not there takes none."""
+    """Return True if the labels match as Kubernetes reads it: a missing selector matches none."""
     return selector is not None and selector.matches(labels)
 
 
 def is_catch_all(selector: Selector | None) -> bool:
-    """Whether an autoscaler with this selector takes every pod of its target."""
+    """Return True if an autoscaler with this selector takes every pod of its target."""
     return selector is None or not selector.requirements
 
 
 def is_satisfiable(selector: Selector) -> bool:
-    """Whether any labels at all match."""
+    """Return True if any labels at all match."""
     return not any(admitted.is_nothing for admitted in selector.fold().values())
 
 
 def disjoint(one: Selector, other: Selector) -> bool:
-    """Whether no labels match both: exactly when some key has no state that both let through."""
+    """Return True if no labels match both selectors.
+
+    Two satisfiable selectors are disjoint exactly when, for some key, they admit no common state.
+    """
     if not (is_satisfiable(one) and is_satisfiable(other)):
         return True
     ours, theirs = sorted((one.fold(), other.fold()), key=len)
@@ -172,23 +175,26 @@ def disjoint(one: Selector, other: Selector) -> bool:
 
 
 def find_overlap(one: Selector | None, other: Selector | None) -> Overlap | None:
-    """Why two autoscalers with these selectors may not share a target; None if they may."""
+    """Return the reason why two such autoscalers may not share a target; None if they may."""
     if one is None or other is None or is_catch_all(one) or is_catch_all(other):
         return Overlap.CATCH_ALL
     return None if disjoint(one, other) else Overlap.NO_EXCLUDING_KEY
 
 
 def excluding_requirement(selector: Selector) -> LabelRequirement | None:
-    """Return a requirement that no labels fulfil which match the selector; None for all pods.
+    """Return a requirement that no matching pod's labels fulfil; None for a selector of all pods.
 
-    Of several possible ones it is the shortest, to be shown to people.
+    Of several possible ones it is the shortest, because messages to people show it.
     """
     found = map(_opposite, selector.requirements)
     return min(found, key=lambda each: (len(_format_requirement(each)), each.key), default=None)
 
 
 def fingerprint(selector: Selector | None) -> str | None:
-    """A digest that two selectors share exactly if they match the same pods; None for all pods."""
+    """Return a digest that two selectors share exactly if they match the same pods.
+
+    A selector of all pods has None.
+    """
     if selector is None or is_catch_all(selector):
         return None
     folded = selector.fold() if is_satisfiable(selector) else {}
@@ -200,7 +206,7 @@ def fingerprint(selector: Selector | None) -> str | None:
 
 
 def format_selector(selector: Selector | None) -> str:
-    """The selector as `kubectl get --selector` takes it, ordered by key."""
+    """Format the selector for `kubectl get --selector`, ordered by key."""
     requirements = selector.requirements if selector else ()
     return ",".join(map(_format_requirement, sorted(requirements, key=lambda each: each.key)))
 

@@ -1,4 +1,4 @@
-"""What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
+"""Workloads: their owners, their selectors and their number of replicas."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,37 +11,37 @@ from trimtab.core.model.pods import Allocation, OwnerReference, Pod, WorkloadNam
 from trimtab.core.model.selectors import Selector
 
 MAX_LEVELS: Final = 32
-"""No chain of owners is longer; a cycle is."""
+"""Maximum length of a chain of owners; only a cycle is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Whatever owns pods, directly or through others."""
+    """An object that owns pods, directly or through others."""
 
     name: WorkloadName
     owner: OwnerReference | None = None
     selector: Selector | None = None
-    """Which pods are its own; None if it does not say, and then none are."""
+    """Selects its own pods; None if it has no selector, and then it selects none."""
     replicas: int | None = None
-    """How many pods it should have; None for kinds that do not count them."""
+    """Number of pods it should have; None for kinds that do not count them."""
     uid: str = ""
-    """Tells it from an earlier one of the same name."""
+    """Distinguishes it from an earlier one of the same name."""
     role_lease: str = ""
     """The lease whose holder has the role among its pods; empty if it names none."""
     template: Pod | None = None
-    """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
+    """The pod that a DaemonSet puts on nodes, without a name; None for other kinds."""
     existing: int | None = None
     """Number of pods in its own status, ready or not; None if the status has no number."""
     is_failing: bool | None = None
-    """True if its status says that it cannot create pods; None of kinds that do not say."""
+    """True if its status reports that it cannot create pods; None for kinds without that."""
     ready: int | None = None
-    """Number of nodes on which a DaemonSet says to have a ready pod; None of other kinds."""
+    """Number of nodes on which a DaemonSet reports a ready pod; None for other kinds."""
     updated: int | None = None
-    """Number of nodes on which it says to have a pod of its present template, ready or not."""
+    """Number of nodes on which it reports a pod of its present template, ready or not."""
     first_ordinal: int | None = None
     """Ordinal of the first pod of a StatefulSet that makes its pods one after the other."""
     sizes: Mapping[str, Allocation] | None = None
-    """By container the resources in the template of a kind that creates pods; None of others."""
+    """Resources by container in the template of a kind that creates pods; None for others."""
     min_ready: timedelta = timedelta()
     """Time for which each pod of such a StatefulSet must be ready before the next is made."""
     staged_revision: str | None = None
@@ -73,7 +73,7 @@ class PeekedOwner(msgspec.Struct, frozen=True):
     is_pending: bool = False
     """True if a lookup, or a watch that catches up, may soon give another answer."""
     doubt: str = ""
-    """Why the owner is in doubt, for people; empty if it is not."""
+    """The reason, for people, why the owner is in doubt; empty if it is not."""
 
 
 class PeekedWorkload(msgspec.Struct, frozen=True):
@@ -88,11 +88,11 @@ class PeekedWorkload(msgspec.Struct, frozen=True):
 
 
 Known: TypeAlias = Callable[[WorkloadName], Workload | None]
-"""A workload as far as it is known without asking anybody; None if it is not."""
+"""Looks up a workload without a network read; returns None if it is not known."""
 
 
 def owners_above(name: WorkloadName, known: Known) -> Iterator[WorkloadName]:
-    """The owners of a workload, the nearest first, up to the first that is not known itself."""
+    """Yield the owners of a workload, the nearest first, up to the first that is itself unknown."""
     for _ in range(MAX_LEVELS):
         found = known(name)
         if found is None or found.owner is None:
@@ -103,12 +103,12 @@ def owners_above(name: WorkloadName, known: Known) -> Iterator[WorkloadName]:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace, with the annotations that are for us."""
+    """A namespace, with the annotations that Trimtab reads."""
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing may be done in it at the moment."""
+        """True if an annotation of the namespace asks for a pause."""
         return says_paused(self.annotations)

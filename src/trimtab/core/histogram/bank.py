@@ -1,8 +1,8 @@
 """Decaying histograms, a whole bank of them at once.
 
 A row of a bank is one histogram: weights by bucket, their total, and the reference of its decay
-(`decay.py`). All work is done on arrays of rows; an object per histogram never exists. Where the
-weights lie is told in `arena.py`.
+(`decay.py`). All work is done on arrays of rows; an object per histogram never exists.
+`window_storage.py` keeps the weights.
 
 Rules, the original's where it has any:
 
@@ -10,8 +10,8 @@ Rules, the original's where it has any:
    see only the span from the lowest to the highest occupied bucket. Fainter weight outside that
    span stays where it is and counts once the span covers it.
 2. A histogram without an occupied bucket is empty, and its percentiles are 0.
-3. Subtraction never leaves less than nothing: a bucket or a total under epsilon becomes 0.
-4. A batch does what its samples would do one by one, in their order.
+3. Subtraction never leaves a negative weight: a bucket or a total under epsilon becomes 0.
+4. A batch has the same effect as its samples one by one, in their order.
 5. A sample with a negative weight, with anything that is not finite, or from outside the years 1
    to 9990 is refused with a `SampleError` before its batch changes anything: no row holds NaN.
 6. Merging changes only its target.
@@ -34,7 +34,7 @@ from trimtab.core.histogram.decay import LAST_TIME, ZERO_TIME, Decay
 from trimtab.core.histogram.weights import Weights
 from trimtab.core.histogram.window_storage import grown, room_for
 
-# Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
+# Far above any use, and small enough that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200
 
 _Number = TypeVar("_Number", np.float64, np.int64)
@@ -48,6 +48,7 @@ class SampleError(ValueError):
 class Batch:
     """Samples by column; a row may occur several times."""
 
+    # Every column has one element per sample.
     rows: Ints
     buckets: Buckets
     weights: Floats
@@ -57,17 +58,17 @@ class Batch:
         return len(self.rows)
 
     def pick(self, which: Ints | slice) -> "Batch":
-        """Those samples of the batch alone."""
+        """Return some samples of the batch."""
         return Batch(self.rows[which], self.buckets[which], self.weights[which], self.times[which])
 
     def split(self) -> tuple["Batch", "Batch"]:
-        """The first sample of each row, and all others."""
+        """Return the first sample of each row, and all others."""
         first = _is_first(self.rows)
         return self.pick(np.flatnonzero(first)), self.pick(np.flatnonzero(~first))
 
 
 def _is_first(rows: Ints) -> NDArray[np.bool_]:
-    """Which places hold a row that no earlier place holds."""
+    """Return, per place, True if no earlier place holds the same row."""
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(rows, return_index=True)[1]] = True
     return first
@@ -81,7 +82,7 @@ def make_batch(
     weights: ArrayLike,
     times: ArrayLike,
 ) -> Batch:
-    """A batch in which every number is fit for a histogram; scalars count for all samples."""
+    """Make a batch of numbers that a histogram can hold; scalars count for all samples."""
     given_rows = np.atleast_1d(np.asarray(rows, np.int64))
     fit_values = _checked("value", values, -sys.float_info.max, sys.float_info.max)
     fit_weights = _checked("weight", weights, 0.0, MAX_WEIGHT)
@@ -101,7 +102,7 @@ def _spread(numbers: NDArray[_Number], shape: tuple[int, ...]) -> NDArray[_Numbe
 
 def _checked(field: str, given: ArrayLike, least: float, most: float) -> Floats:
     numbers = np.asarray(given, np.float64)
-    # Both comparisons fail on NaN, which the extremes of an array hand on.
+    # Both comparisons fail on NaN: the minimum of an array with a NaN is NaN.
     if numbers.size and not (least <= numbers.min() and numbers.max() <= most):
         fit = (numbers >= least) & (numbers <= most)
         place = int(np.flatnonzero(~fit)[0])
@@ -111,11 +112,11 @@ def _checked(field: str, given: ArrayLike, least: float, most: float) -> Floats:
 
 
 _ENCODED_AT_ONCE: Final = 1024
-"""So many rows are spread out over all buckets at once."""
+"""Number of rows that are spread out over all buckets at once."""
 
 
 class HistogramBank:
-    """Rows of histograms that share their buckets, half-life and the quantiles asked for."""
+    """Rows of histograms that share their buckets, half-life and quantiles."""
 
     def __init__(
         self, scheme: BucketScheme, half_life: timedelta, quantiles: tuple[float, ...]
@@ -124,7 +125,7 @@ class HistogramBank:
         self.half_life = half_life
         self.quantiles = quantiles
         self.weights = Weights(scheme.count, scheme.epsilon, quantiles)
-        """For this module alone, like the references."""
+        """Private to this module, like `references`."""
         self.references: Floats = np.zeros(0)
         self._decay = Decay(half_life)
         # The percentiles of an empty row are 0.
@@ -141,7 +142,7 @@ class HistogramBank:
         return self.weights.bytes_held + self.references.nbytes
 
     def allocate(self, count: int) -> Ints:
-        """So many rows, each an empty histogram; released ones are given out again."""
+        """Return `count` rows, each an empty histogram; released rows are used again."""
         again = [self._released.pop() for _ in range(min(count, len(self._released)))]
         fresh = np.arange(self._used, self._used + count - len(again))
         self._used += len(fresh)
@@ -163,7 +164,7 @@ class HistogramBank:
         self._released.extend(chosen.tolist())
 
     def copy(self) -> "HistogramBank":
-        """A bank of the same rows that shares nothing with this one."""
+        """Return a bank of the same rows that shares nothing with this one."""
         same = HistogramBank(self.scheme, self.half_life, self.quantiles)
         same.references = self.references.copy()
         same.weights = self.weights.taken(np.arange(len(self.references)))
@@ -171,11 +172,11 @@ class HistogramBank:
         return same
 
     def is_empty(self, rows: ArrayLike) -> NDArray[np.bool_]:
-        """Which rows have no occupied bucket."""
+        """Return, per row, True if it has no occupied bucket."""
         return self.weights.is_empty(np.asarray(rows, np.int64))
 
     def total_weight(self, rows: ArrayLike) -> Floats:
-        """The weight of everything that rows hold, each at its own reference."""
+        """Return the total weight of each row, at its own reference."""
         return np.asarray(self.weights.totals[np.asarray(rows, np.int64)])
 
     def add(self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike) -> None:
@@ -187,13 +188,13 @@ class HistogramBank:
     def subtract(
         self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike
     ) -> None:
-        """Take samples away that were added before."""
+        """Subtract samples that were added before."""
         batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
         for part, ages in self._until_none_is_overdue(batch):
             self.weights.subtract(part.rows, part.buckets, self._effective_weights(part, ages))
 
     def _until_none_is_overdue(self, batch: Batch) -> Iterator[tuple[Batch, Floats]]:
-        """Parts to be taken one after the other, references having moved as far as needed."""
+        """Yield parts to add one after the other, after moving references as far as needed."""
         ages = self._ages(batch)
         # Samples may be taken together; only a moving reference separates earlier from later.
         while self._decay.is_any_overdue(ages):
@@ -203,12 +204,12 @@ class HistogramBank:
         yield batch, ages
 
     def _ages(self, batch: Batch) -> Floats:
-        """How long after the references of their rows samples were taken."""
+        """Return the ages of samples: seconds from the reference of their row."""
         ages = self.references.take(batch.rows)
         return np.subtract(batch.times, ages, out=ages)
 
     def _shift_overdue(self, batch: Batch) -> Floats:
-        """Move the references of distinct rows that have to, and tell the ages of the samples."""
+        """Move the references of distinct rows where needed; return the ages of the samples."""
         ages = self._ages(batch)
         overdue = np.flatnonzero(self._decay.overdue(ages))
         if len(overdue):
@@ -217,7 +218,7 @@ class HistogramBank:
         return ages
 
     def _shift(self, rows: Ints, references: Floats) -> None:
-        """Move the references of distinct rows and scale what they hold accordingly."""
+        """Move the references of distinct rows and scale their weights accordingly."""
         self.weights.scale(rows, self._decay.exponents(self.references[rows], references))
         self.references[rows] = references
 
@@ -227,20 +228,26 @@ class HistogramBank:
         return effective
 
     def percentiles(self, rows: ArrayLike | None = None) -> Floats:
-        """The bank's quantiles (columns) of rows, or of every row, released ones being empty."""
+        """Return the bank's quantiles, float64[rows, quantiles], of rows, or of every row.
+
+        Released rows are empty, and so have 0.
+        """
         return self.ends_of(self.reached(rows))
 
     def reached(self, rows: ArrayLike | None = None) -> Buckets:
-        """The buckets of these quantiles; of empty rows the one that would come after the last."""
+        """Return the buckets of these quantiles, uint8[rows, quantiles].
+
+        Empty rows have the bucket that would come after the last.
+        """
         chosen = slice(0, self._used) if rows is None else _array(rows)
         return self.weights.reached(chosen).T
 
     def ends_of(self, buckets: Buckets) -> Floats:
-        """Where buckets end; 0 for those of empty rows."""
+        """Return the ends of buckets; 0 for those of empty rows."""
         return self._ends.take(buckets)
 
     def percentile(self, row: int, fraction: float) -> float:
-        """The end of the bucket where a row's running sum reaches a fraction of its total."""
+        """Return the end of the bucket where a row's sum reaches a fraction of its total."""
         if self.is_empty(row):
             return 0.0
         lowest, highest = int(self.weights.lowest[row]), int(self.weights.highest[row])
@@ -258,15 +265,15 @@ class HistogramBank:
             self._merge_into(self, target, row)
 
     def merged(self, groups: Sequence[Sequence[int]]) -> "HistogramBank":
-        """A new bank whose row `i` holds everything that the rows of group `i` hold here."""
+        """Return a new bank whose row `i` holds everything that the rows of group `i` hold here."""
         sizes = np.fromiter(map(len, groups), np.int64, len(groups))
         rows = np.fromiter(chain.from_iterable(groups), np.int64, int(sizes.sum()))
         return self.merged_by(rows, np.repeat(np.arange(len(groups)), sizes), len(groups))
 
     def merged_by(self, rows: Ints, groups: Ints, count: int) -> "HistogramBank":
-        """The same, given the number of its group beside each row, the groups in their order."""
+        """Return the same, given the group number beside each row, in ascending order of groups."""
         if len(rows) == count and (groups[1:] > groups[:-1]).all():
-            # Mostly all pods of a workload have the same labels, and nothing is to be merged.
+            # Usually all pods of a workload have the same labels, and nothing needs merging.
             return self._taken(rows)
         merged = HistogramBank(self.scheme, self.half_life, self.quantiles)
         merged.allocate(count)
@@ -277,12 +284,12 @@ class HistogramBank:
         return merged
 
     def _taken(self, rows: Ints) -> "HistogramBank":
-        """Copies of distinct rows, numbered from 0 in the order given, at aligned references."""
+        """Return copies of distinct rows, numbered from 0 as given, at aligned references."""
         taken = HistogramBank(self.scheme, self.half_life, self.quantiles)
         taken.references, taken.weights = self.references[rows], self.weights.taken(rows)
         taken._used = len(rows)
         aligned = self._decay.align(taken.references)
-        # A checkpoint from another half-life may have a reference that is none of ours.
+        # A checkpoint from another half-life may have a reference that is no multiple of ours.
         older = np.flatnonzero(taken.references < aligned)
         if len(older):
             taken._shift(older, aligned[older])
@@ -290,7 +297,7 @@ class HistogramBank:
         return taken
 
     def _merge_into(self, bank: "HistogramBank", targets: Ints, rows: Ints) -> None:
-        """Merge rows into those of a bank with references that are not older."""
+        """Merge rows into those of a bank, whose references must not be older."""
         references = bank.references[targets]
         is_older = self.references[rows] < references
         same, older = np.flatnonzero(~is_older), np.flatnonzero(is_older)
@@ -303,14 +310,15 @@ class HistogramBank:
             bank.weights.absorb(targets[older], scaled, np.arange(len(older)))
 
     def encode(self, row: int) -> HistogramCheckpoint:
-        """The record in which a row outlives a restart."""
+        """Return the record with which a row outlives a restart."""
         total, reference = float(self.weights.totals[row]), float(self.references[row])
         return checkpoint.encode_histogram(self.weights.span(row), total, reference)
 
     def encode_each(self, rows: Ints) -> Iterator[HistogramCheckpoint]:
-        """The same of many rows, which is cheaper than one after the other."""
+        """Yield the records of many rows, which is cheaper than one after the other."""
         for begin in range(0, len(rows), _ENCODED_AT_ONCE):
             some = rows[begin : begin + _ENCODED_AT_ONCE]
+            # Shape of `by_bucket`: float64[rows, buckets].
             by_bucket = np.zeros((len(some), self.scheme.count))
             for positions, buckets, weights in self.weights.spans(some):
                 by_bucket[positions, buckets] = weights
@@ -318,7 +326,7 @@ class HistogramBank:
             yield from map(checkpoint.encode_histogram, by_bucket, totals, references)
 
     def decode(self, row: int, stored: HistogramCheckpoint | None) -> None:
-        """Add what a checkpoint holds to a row, which takes over its reference."""
+        """Add the contents of a checkpoint to a row, which takes over its reference."""
         content = checkpoint.decode_histogram(stored, self.scheme.count)
         self.load_each(np.array([row]), [content])
 

@@ -1,8 +1,8 @@
-"""Exponential buckets: which bucket a value falls into and where each bucket starts.
+"""Exponential buckets: the bucket that a value falls into, and the start of each bucket.
 
-Both directions agree with the original to the last bit. It computes them with its language's own
-logarithm and power, whose results differ from the C library's by a unit in the last place, which
-is enough to put a round number of bytes or millicores into another bucket. Hence the two small
+Both directions agree with the original to the last bit. The original computes them with its
+language's own logarithm and power. Their results differ from the C library's by a unit in the last
+place. That can put a round number of bytes or millicores into another bucket. Hence the two small
 functions `_power` and `_logarithm` here.
 """
 
@@ -53,7 +53,7 @@ class BucketScheme:
 
     @cached_property
     def starts(self) -> Floats:
-        """The least value of each bucket, nominally: what percentiles report."""
+        """The least value of each bucket, nominally: the values that percentiles report."""
         growth = self.ratio - 1.0
         powers = [_power(self.ratio, bucket) for bucket in range(self.count)]
         return np.array([self.first * (power - 1.0) / growth for power in powers])
@@ -64,7 +64,8 @@ class BucketScheme:
         return np.append(self.starts[1:], self.starts[-1])
 
     def find(self, values: Floats) -> Buckets:
-        """The bucket of each value; everything below zero falls into the first."""
+        """Return the bucket of each value; everything below zero falls into the first."""
+        # The bits of a positive float64 grow with its value, so a shift is enough to find the cell.
         cells = values.view(np.int64) >> _CELL_SHIFT
         cells -= self._first_cell
         np.maximum(cells, 0, out=cells)
@@ -74,7 +75,7 @@ class BucketScheme:
         return found
 
     def _position(self, value: float) -> float:
-        """How many buckets lie below a value, as a fraction."""
+        """Return the number of buckets below a value, with a fraction."""
         scaled = value * (self.ratio - 1.0) / self.first + 1.0
         return _logarithm(scaled) / self._ratio_logarithm
 
@@ -118,7 +119,7 @@ class BucketScheme:
 
 
 def _power(base: float, exponent: int) -> float:
-    """A whole power by repeated squaring, rounded at each step as the original rounds it."""
+    """Compute a whole power by repeated squaring, rounded at each step as in the original."""
     result = 1.0
     while exponent:
         if exponent & 1:
@@ -141,7 +142,7 @@ _ODD: Final = (
 
 
 def _logarithm(x: float) -> float:
-    """The natural logarithm of a positive number, rounded as the original rounds it."""
+    """Compute the natural logarithm of a positive number, rounded as the original rounds it."""
     mantissa, exponent = math.frexp(x)
     if mantissa < math.sqrt(2) / 2:
         mantissa, exponent = mantissa * 2, exponent - 1
@@ -171,6 +172,6 @@ MOST: Final = 1e14
 
 
 def truncate(values: Floats) -> Floats:
-    """Whole numbers: cut towards zero, at most `MOST`, and zero for what is not a number."""
-    # Of a number and what is none, `fmax` takes the number.
+    """Cut numbers towards zero, at most `MOST`; a negative number or NaN becomes zero."""
+    # Of a number and NaN, `fmax` takes the number.
     return np.trunc(np.minimum(np.fmax(values, 0.0), MOST))

@@ -1,9 +1,9 @@
-"""Checkpoints: histograms as the small records in which they outlive a restart.
+"""Checkpoints: the small records with which histograms outlive a restart.
 
 The record of a histogram holds whole numbers up to 10 000 per bucket, relative to its heaviest
-bucket, and the total weight. What is written here the original can read, and the other way round
-(version `v3`). Turning a row of a bank into such a record and back is the bank's business; the
-rules of both directions are here.
+bucket, and the total weight. The original can read these records, and Trimtab those of the original
+(version `v3`). A bank turns its rows into such records and back; the rules of both directions are
+here.
 """
 
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ VERSION: Final = "v3"
 """The only version of checkpoints that can be read."""
 
 MAX_WEIGHT: Final = 10_000
-"""What the heaviest bucket of a checkpoint weighs."""
+"""Weight of the heaviest bucket of a checkpoint."""
 
 _MAX_STORED_WEIGHT: Final = 2**32 - 1
 _MAX_TOTAL_WEIGHT: Final = 1e300
-# Numbers outside are written with an exponent.
+# The original writes numbers outside this range with an exponent.
 _PLAIN_FROM: Final = 1e-4
 _PLAIN_BELOW: Final = 1e21
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CheckpointFault(StrEnum):
-    """What makes a checkpoint unreadable; the texts are the original's where it has one."""
+    """The reason why a checkpoint is unreadable; the texts are the original's where it has one."""
 
     MISSING = "cannot load from empty checkpoint"
     NEGATIVE_TOTAL = "cannot load checkpoint with negative weight {value}"
@@ -46,7 +46,7 @@ class CheckpointFault(StrEnum):
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be loaded, and why."""
+    """A checkpoint that cannot be loaded, and the reason."""
 
     def __init__(self, fault: CheckpointFault, value: object = None, bound: object = None) -> None:
         super().__init__(fault.format(value=value, bound=bound))
@@ -65,7 +65,7 @@ class HistogramCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCheckpoint:
-    """What is stored of one container of one autoscaler."""
+    """The stored record of one container of one autoscaler."""
 
     cpu_histogram: HistogramCheckpoint = HistogramCheckpoint()
     memory_histogram: HistogramCheckpoint = HistogramCheckpoint()
@@ -95,7 +95,7 @@ class AggregateContent:
 
 
 def decode_aggregate(checkpoint: AggregateCheckpoint) -> AggregateContent:
-    """What a checkpoint holds; a CheckpointError if it cannot be loaded."""
+    """Decode a checkpoint; raise a CheckpointError if it cannot be loaded."""
     check_version(checkpoint)
     return AggregateContent(
         checkpoint,
@@ -105,13 +105,13 @@ def decode_aggregate(checkpoint: AggregateCheckpoint) -> AggregateContent:
 
 
 def check_version(checkpoint: AggregateCheckpoint) -> None:
-    """Refuse a checkpoint of another version than ours."""
+    """Refuse a checkpoint of any version but `VERSION`."""
     if checkpoint.version != VERSION:
         raise CheckpointError(CheckpointFault.VERSION, checkpoint.version)
 
 
 def encode_histogram(weights: Floats, total_weight: float, reference: float) -> HistogramCheckpoint:
-    """The record of a histogram, given the weights of its occupied span, zeros elsewhere."""
+    """Encode a histogram, given the weights of its occupied span, zeros elsewhere."""
     heaviest = weights.max(initial=0.0)
     bucket_weights: dict[int, int] = {}
     if heaviest > 0.0:
@@ -122,7 +122,7 @@ def encode_histogram(weights: Floats, total_weight: float, reference: float) -> 
 
 
 def decode_histogram(checkpoint: HistogramCheckpoint | None, bucket_count: int) -> HistogramContent:
-    """What a checkpoint adds to a histogram; one without any bucket weight adds nothing."""
+    """Decode what a checkpoint adds to a histogram; without any bucket weight it adds nothing."""
     checked = _checked(checkpoint, bucket_count)
     weights = np.zeros(bucket_count)
     stored_sum = sum(checked.bucket_weights.values())
@@ -135,7 +135,7 @@ def decode_histogram(checkpoint: HistogramCheckpoint | None, bucket_count: int) 
 
 
 def _seconds(checkpoint: HistogramCheckpoint) -> float:
-    """The reference of a checkpoint in seconds since the epoch."""
+    """Return the reference of a checkpoint in seconds since the epoch."""
     if checkpoint.reference_time is None:
         return ZERO_TIME
     return (checkpoint.reference_time - _EPOCH) / timedelta(seconds=1)
@@ -146,7 +146,7 @@ def _encode_time(seconds: float) -> datetime | None:
 
 
 def _checked(checkpoint: HistogramCheckpoint | None, bucket_count: int) -> HistogramCheckpoint:
-    """The checkpoint itself, once nothing speaks against loading it."""
+    """Return the checkpoint itself; raise a CheckpointError if it cannot be loaded."""
     if checkpoint is None:
         raise CheckpointError(CheckpointFault.MISSING)
     if checkpoint.total_weight < 0.0:
@@ -172,7 +172,7 @@ def _check_bucket(bucket: int, weight: int, bucket_count: int) -> None:
 
 
 def _format_number(number: float) -> str:
-    """The shortest text of a number, spelled as in the original's messages."""
+    """Format a number with its shortest text, spelled as in the original's messages."""
     if _PLAIN_FROM <= abs(number) < _PLAIN_BELOW:
         return np.format_float_positional(number, trim="-")
     return np.format_float_scientific(number, trim="-", exp_digits=2)

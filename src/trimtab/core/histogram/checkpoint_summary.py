@@ -1,4 +1,4 @@
-"""What a checkpoint holds, as people ask for it: how much, since when, and what percentiles say."""
+"""Summary of a checkpoint for people: its number of samples, their times and the percentiles."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,17 +19,20 @@ from trimtab.core.model.resources import Resource
 
 PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99)
 _HALF_LIFE: Final = timedelta(days=1)
-"""Percentiles do not depend on it: all weights decay alike."""
+"""Percentiles do not depend on the half-life: all weights decay alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One bucket that holds something: from `start` on and below `end`, in cores or bytes."""
+    """One bucket with weight: values from `start` up to, but not including, `end`.
+
+    Both are in cores or bytes.
+    """
 
     start: float
     end: float
     share: float
-    """Its part of the whole weight."""
+    """Its part of the total weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class HistogramSummary:
 
     total_weight: float
     reference_time: datetime | None
-    """When a sample has the weight 1."""
+    """The time at which a sample has the weight 1."""
     percentiles: Mapping[float, float]
     """In cores or bytes; none if it is empty."""
     buckets: tuple[Bucket, ...]
@@ -57,12 +60,12 @@ class Summary:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was learned."""
+        """True if no histogram holds any weight."""
         return not any(one.buckets for one in self.histograms.values())
 
 
 def summarize(checkpoint: AggregateCheckpoint) -> Summary:
-    """What the checkpoint holds; a CheckpointError if it cannot be loaded."""
+    """Summarize a checkpoint; raise a CheckpointError if it cannot be loaded."""
     content = decode_aggregate(checkpoint)
     cpu, memory = checkpoint.cpu_histogram, checkpoint.memory_histogram
     return Summary(
@@ -81,7 +84,7 @@ def summarize(checkpoint: AggregateCheckpoint) -> Summary:
 def _summarize(
     stored: HistogramCheckpoint, content: HistogramContent, scheme: BucketScheme
 ) -> HistogramSummary:
-    # What a recommender would read of it, by its own means.
+    # A recommender would read these percentiles: the bank is the same code.
     bank = HistogramBank(scheme, _HALF_LIFE, PERCENTILES)
     (row,) = bank.allocate(1).tolist()
     bank.decode(row, stored)

@@ -1,8 +1,8 @@
-"""Exponential decay: how much a sample counts, given when it was taken.
+"""Exponential decay: the weight of a sample, given when it was taken.
 
-A sample taken at `t` weighs 2^((t - reference) / half-life), so that nothing needs to be scaled
-down while time passes: newer samples just weigh more. When they would weigh over 2^100, the
-reference moves up to them and everything older is scaled down once.
+A sample taken at `t` weighs 2^((t - reference) / half-life). So nothing needs to be scaled down
+while time passes: newer samples weigh more. When they would weigh over 2^100, the reference moves
+up to them and everything older is scaled down once.
 
 Times are float64 seconds since the Unix epoch. References are multiples of the half-life counted
 from the year 1, and differences of times saturate at 292 years, because checkpoints of the
@@ -29,7 +29,7 @@ _ZERO_MICROSECONDS: Final = int(ZERO_TIME) * 10**6
 # After 100 half-lives a fresh sample weighs 2^100; the original moves the reference there too.
 _MAX_HALF_LIVES: Final = 100
 _LONGEST_SPAN: Final = (2**63 - 1) / 1e9
-# Whatever is computed of so many numbers stays in the processor's second cache.
+# Intermediate arrays of this many numbers stay in the processor's second-level cache.
 _AT_ONCE: Final = 1 << 13
 _EXPONENT_BIAS: Final = 1023
 _MANTISSA_BITS: Final = 52
@@ -50,15 +50,15 @@ class Decay:
         self._microseconds = half_life // timedelta(microseconds=1)
 
     def overdue(self, ages: Floats) -> NDArray[np.bool_]:
-        """Which times, so long after their references, make these move first."""
+        """Return True for each age, in seconds, that requires the reference to move first."""
         return np.asarray(ages > self._longest_age)
 
     def is_any_overdue(self, ages: Floats) -> bool:
-        """Whether there is any such time."""
+        """Return True if any age is overdue."""
         return bool(ages.max(initial=0.0) > self._longest_age)
 
     def align(self, times: Floats) -> Floats:
-        """The multiple of the half-life nearest to each time, halves rounded up."""
+        """Return the multiple of the half-life nearest to each time, halves rounded up."""
         since_zero = np.rint(times * 1e6).astype(np.int64) - _ZERO_MICROSECONDS
         rest = since_zero % self._microseconds
         up = rest >= self._microseconds - rest
@@ -67,12 +67,12 @@ class Decay:
         return (since_zero + _ZERO_MICROSECONDS) / 1e6
 
     def exponents(self, old: Floats, new: Floats) -> NDArray[np.int32]:
-        """The power of two that scales weights kept at an old reference to a new one."""
+        """Return the power of two that scales weights kept at an old reference to a new one."""
         spans = np.clip(old - new, -_LONGEST_SPAN, _LONGEST_SPAN)
         return np.floor(spans / self._seconds + 0.5).astype(np.int32)
 
     def factors(self, ages: Floats) -> Floats:
-        """How much a sample of weight one counts, so long after its reference."""
+        """Return the factor that multiplies the weight of a sample of each age, in seconds."""
         factors = np.empty(len(ages))
         for first in range(0, len(ages), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
@@ -93,10 +93,10 @@ _SERIES: Final = (
 
 
 def _power_of_two(x: Floats) -> Floats:
-    """Two to the power of each number, rounded as the original rounds it; overwrites its argument.
+    """Compute two to the power of each number, rounded as the original does; overwrites `x`.
 
-    The C library's last bit differs for one number in ten, and where a percentile falls exactly
-    between two buckets the last bit decides.
+    The C library's last bit differs for one number in ten. Where a percentile falls exactly between
+    two buckets the last bit decides.
     """
     whole = np.copysign(0.5, x)
     whole += x
@@ -120,10 +120,10 @@ def _power_of_two(x: Floats) -> Floats:
 
 
 def _scaled(numbers: Floats, exponents: Floats) -> Floats:
-    """Each number, between one half and two, times a power of two."""
+    """Multiply each number, between one half and two, by a power of two."""
     if exponents.min(initial=0.0) < _LEAST_NORMAL_EXPONENT:
         return np.ldexp(numbers, exponents.astype(np.int32))
-    # Powers of two written bit by bit: several times faster than asking the C library for each.
+    # Powers of two written bit by bit: several times faster than a call of the C library for each.
     powers = exponents.astype(np.int64)
     powers += _EXPONENT_BIAS
     powers <<= _MANTISSA_BITS

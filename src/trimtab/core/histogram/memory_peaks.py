@@ -1,9 +1,9 @@
 """Memory windows: one peak per container and interval, as arithmetic on arrays.
 
 A window is as long as the aggregation interval, and the windows of a container follow each other
-without a gap from its first reading on. Only the largest reading of a window counts; it is booked
+without a gap from its first reading on. Only the largest reading of a window counts. It is booked
 at the window's end, so that it weighs the same whenever in the window it was seen. A larger one
-takes the place of what was booked before.
+replaces the peak that was booked before.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Windows:
     """Seconds since the epoch; NaN before the first reading."""
     usage_peak: Floats
     oom_peak: Floats
-    """What an OOM kill showed to be needed, kept apart so that one kill does not feed the next."""
+    """The need that an OOM kill showed, kept apart so that one kill does not feed the next."""
 
     @property
     def peak(self) -> Floats:
-        """What is booked for each window."""
+        """The peak that is booked for each window."""
         return np.maximum(self.usage_peak, self.oom_peak)
 
 
@@ -38,7 +38,7 @@ class Readings:
     """Memory readings ordered by window, and by time within each window."""
 
     window: Ints
-    """Which of the windows each one belongs to; every window has at least one reading."""
+    """The index of each reading's window; every window has at least one reading."""
     value: Floats
     time: Floats
 
@@ -52,13 +52,13 @@ class Peaks:
     end: Floats
 
     def only(self, chosen: Booleans) -> "Peaks":
-        """Some of them."""
+        """Return some of the peaks."""
         return Peaks(self.window[chosen], self.value[chosen], self.end[chosen])
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """What readings do to windows."""
+    """The changes that readings make to windows."""
 
     windows: Windows
     """The windows that are current afterwards."""
@@ -69,7 +69,9 @@ class Folding:
 def fold(
     windows: Windows, readings: Readings, intervals: Floats, *, from_oom_kills: bool
 ) -> Folding:
-    """The windows after the readings, and the booked peaks that change with them."""
+    """Return the windows after the readings, and the booked peaks that change with them."""
+    # A run is the readings of one container that fall into the same interval. Shapes: readings.*
+    # and steps [readings]; owners, opens, ends, peaks.* and booked.* [runs]; all others [windows].
     first = readings.time[run_starts(readings.window)]
     anchors = np.where(np.isnan(windows.end), first, windows.end)
     steps = _steps_after(anchors, readings, intervals)
@@ -91,7 +93,7 @@ def fold(
 
 
 def run_starts(*columns: Ints | Floats) -> Ints:
-    """Where in sorted columns each run of equal values starts."""
+    """Return the indices in sorted columns at which runs of equal values start."""
     differs = np.zeros(len(columns[0]), dtype=np.bool_)
     differs[:1] = True
     for column in columns:
@@ -100,10 +102,10 @@ def run_starts(*columns: Ints | Floats) -> Ints:
 
 
 def _steps_after(anchors: Floats, readings: Readings, intervals: Floats) -> Floats:
-    """How many windows after the current one each reading lies; 0 is the current one itself."""
+    """Return, per reading, the number of windows after the current one; 0 is the current one."""
     past_end = readings.time - anchors[readings.window]
     whole = np.floor(past_end / intervals[readings.window])
-    # A reading before the window, such as a late OOM kill, counts for the window that is current.
+    # A reading before the window, such as a late OOM kill, counts for the current window.
     return np.where(past_end < 0, 0.0, whole + 1)
 
 

@@ -1,8 +1,8 @@
-"""The OOM ledger: what kills for want of memory showed to be needed, beside the histogram.
+"""The OOM ledger: memory needs that OOM kills showed, beside the histogram.
 
-In a histogram a kill is one sample among thousands, and one pod in forty never moves a percentile
-(F9). Here the largest need of every recent kill is kept by itself, for as long as the histogram's
-window is, and no memory target falls below it.
+In a histogram a kill is one sample among thousands, and one pod in forty never moves a percentile.
+The ledger keeps the largest need of every recent kill by itself, for as long as the histogram's
+window is. No memory target falls below it (decision 0010).
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ import numpy as np
 from trimtab.core.histogram.buckets import MEMORY_BUCKETS, Floats, Ints
 
 MOST_LEVELS: Final = 16
-"""So many levels are kept of one aggregate; then the lowest is forgotten."""
+"""Maximum number of levels of one aggregate; beyond it the lowest is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class OomLevel:
-    """What a kill showed to be needed, and when."""
+    """The need that a kill showed, and its time."""
 
     needed_bytes: int
     seconds: float
@@ -27,22 +27,22 @@ class OomLevel:
 
 
 def highest_need(most_bytes: int, margin_fraction: float) -> int:
-    """The largest need whose target is at most so many bytes.
+    """Return the largest need whose target is at most `most_bytes`.
 
     A target is the end of the bucket that the need falls into, and the margin above it.
     """
     targets = MEMORY_BUCKETS.ends * (1 + margin_fraction)
     fitting = int(np.searchsorted(targets, most_bytes, side="right"))
     if fitting in {0, MEMORY_BUCKETS.count}:
-        # Less than the first bucket, or more than the last: there a need is its own measure.
+        # Below the first bucket or above the last, buckets do not limit the need.
         return most_bytes
     return int(MEMORY_BUCKETS.ends[fitting - 1]) - 1
 
 
 def add_level(levels: tuple[OomLevel, ...], new: OomLevel) -> tuple[OomLevel, ...]:
-    """The levels that may still matter: from old and high to new and low.
+    """Return the levels that may still matter: from old and high to new and low.
 
-    One that is neither higher nor younger than another never will.
+    A level that is neither higher nor younger than another one never matters again.
     """
     if any(old.needed_bytes >= new.needed_bytes and old.seconds >= new.seconds for old in levels):
         return levels
@@ -63,7 +63,7 @@ class OomLedger:
         return len(self._levels)
 
     def levels(self, rows: Iterable[int]) -> tuple[OomLevel, ...]:
-        """The levels that matter of some aggregates together."""
+        """Return the levels that matter of some aggregates together."""
         together: tuple[OomLevel, ...] = ()
         for row in rows:
             for level in self._levels.get(row, ()):
@@ -71,7 +71,7 @@ class OomLedger:
         return together
 
     def remember(self, rows: Ints, needed: Floats, times: Floats) -> None:
-        """Note what kills showed to be needed."""
+        """Add the needs that kills showed."""
         for row, amount, time in zip(rows.tolist(), needed.tolist(), times.tolist(), strict=True):
             self.put(row, [OomLevel(int(amount), time)])
 
@@ -85,9 +85,9 @@ class OomLedger:
         self._levels.pop(row, None)
 
     def expire(self, lifetimes: Floats, now: float | Floats) -> Ints:
-        """Forget what is older than the lifetimes of the aggregates, and tell whose it was.
+        """Forget levels older than their aggregates' lifetimes; return the changed rows.
 
-        Now is one moment, or one for each aggregate.
+        `now` is one moment, or one for each aggregate.
         """
         changed, oldest = [], now - lifetimes
         for row, levels in list(self._levels.items()):
@@ -100,7 +100,7 @@ class OomLedger:
         return np.array(changed, np.int64)
 
     def floors(self, size: int) -> Floats:
-        """The highest level of each of so many rows; 0 where there is none."""
+        """Return the highest level of each of the first `size` rows; 0 where there is none."""
         floors = np.zeros(size)
         rows = np.fromiter(self._levels, np.int64, len(self._levels))
         floors[rows] = [levels[0].needed_bytes for levels in self._levels.values()]

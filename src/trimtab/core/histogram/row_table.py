@@ -12,10 +12,10 @@ _WORTH_A_COPY = 8
 def fold_in(
     fold: np.ufunc, column: NDArray[np.generic], rows: NDArray[np.int64], values: ArrayLike
 ) -> None:
-    """Let values change their rows of a column, however many of them have the same row.
+    """Apply values to their rows of a column with a ufunc; a row may occur several times.
 
-    On a column of records numpy's own way takes ten times as long as on one that is whole, so where
-    many rows change the column is copied there and back.
+    On a column of records `ufunc.at` takes ten times as long as on a contiguous one. So where many
+    rows change, the column is copied there and back.
     """
     if len(rows) * _WORTH_A_COPY < len(column):
         fold.at(column, rows, values)
@@ -26,7 +26,7 @@ def fold_in(
 
 
 def list_distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every value once, the least first.
+    """Return every value once, the least first.
 
     `np.unique` does the same, after it has imported numpy's masked arrays: 1.3 MiB and 10 ms for
     nothing else.
@@ -51,7 +51,7 @@ class Rows:
         return self._end - len(self._free)
 
     def allocate(self) -> int:
-        """The number of a blank row that is now in use."""
+        """Return the number of a blank row that is now in use."""
         if self._free:
             row = self._free.pop()
             self.data[row] = self._blank
@@ -62,6 +62,6 @@ class Rows:
         return self._end - 1
 
     def release(self, row: int) -> None:
-        """Let a row be used again."""
+        """Make a row blank, for use by others."""
         self.data[row] = self._blank
         self._free.append(row)

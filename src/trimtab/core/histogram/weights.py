@@ -1,7 +1,7 @@
 """Histograms without time: weights by row and bucket, their totals and their spans.
 
 A bucket is occupied if it weighs at least epsilon. The span of a row reaches from its lowest to its
-highest occupied bucket; a row without one is empty. Whatever looks at a row sees its span alone.
+highest occupied bucket; a row without one is empty. Every reader of a row sees its span alone.
 Fainter weight outside stays where it is and counts once the span covers it.
 """
 
@@ -21,22 +21,23 @@ _UNKNOWN: Final = -1.0
 
 
 class Weights:
-    """Rows of weights; whoever numbers the rows also says how many there are."""
+    """Rows of weights; the bank that owns them assigns row numbers and sets the capacity."""
 
     def __init__(self, bucket_count: int, epsilon: float, fractions: Sequence[float]) -> None:
         self.epsilon = epsilon
         self.fractions = fractions
         self.bucket_count = bucket_count
+        # By row, except `_reached`: uint8[fractions, rows].
         self.totals: Floats = np.zeros(0)
         self.lowest: Buckets = np.zeros(0, np.uint8)
         self.highest: Buckets = np.zeros(0, np.uint8)
         self._reached: Buckets = np.zeros((len(fractions), 0), np.uint8)
         self._limits: Floats = np.zeros(0)
-        """Up to which total a row reaches what it reached when it was looked at last."""
+        """The total up to which the entries of a row in `_reached` stay valid."""
         self._arena = Arena(bucket_count)
 
     def grow(self, capacity: int) -> None:
-        """Make place for rows up to a number."""
+        """Make room for `capacity` rows."""
         self._arena.grow(capacity)
         known = len(self.totals)
         self.totals = grown(self.totals, capacity)
@@ -48,7 +49,7 @@ class Weights:
         self._forget(np.arange(known, capacity))
 
     def clear(self, rows: Ints) -> None:
-        """Take everything from distinct rows."""
+        """Remove all weight from distinct rows."""
         self._arena.release(rows)
         self._forget(rows)
 
@@ -64,7 +65,7 @@ class Weights:
         return by_row + self._reached.nbytes + self._limits.nbytes + self._arena.bytes_held
 
     def is_empty(self, rows: Ints) -> NDArray[np.bool_]:
-        """Which rows have no occupied bucket."""
+        """Return, per row, True if it has no occupied bucket."""
         return np.asarray(self.lowest[rows] > self.highest[rows])
 
     def add(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
@@ -73,7 +74,7 @@ class Weights:
         self._add_inside(rows, buckets, weights)
 
     def load(self, rows: Ints, by_bucket: Floats, totals: Floats) -> None:
-        """Add weights by bucket (columns) and totals to distinct rows."""
+        """Add weights, float64[rows, buckets], and totals to distinct rows."""
         self.totals[rows] += totals
         lines, buckets = np.nonzero(by_bucket)
         self._add_inside(rows[lines], buckets.astype(np.uint8), by_bucket[lines, buckets])
@@ -101,11 +102,11 @@ class Weights:
             self._stretch(rows[beyond], buckets[beyond])
 
     def _reserve(self, rows: Ints, lowest: Buckets, highest: Buckets) -> None:
-        """Make sure that windows hold everything from the lowest to the highest bucket."""
+        """Make windows hold everything from the lowest to the highest bucket."""
         outside = self._arena.outside(rows, lowest) | self._arena.outside(rows, highest)
         if not outside.any():
             return
-        # A moved window keeps what it holds, not all it could hold: name every bucket of its row.
+        # A moved window keeps its contents, not its former width: name every bucket of its row.
         moving = np.isin(rows, rows[outside])
         distinct, positions = np.unique(rows[moving], return_inverse=True)
         low = np.full(len(distinct), self.bucket_count - 1, np.uint8)
@@ -115,16 +116,16 @@ class Weights:
         self._arena.reserve(distinct, low, high)
 
     def _stretch(self, rows: Ints, buckets: Buckets) -> None:
-        """Let spans cover those of the buckets that are occupied now."""
+        """Extend spans to those of the buckets that are occupied now."""
         weights = self._arena.look_up(rows, buckets)
         occupied = weights >= self.epsilon
         np.minimum.at(self.lowest, rows[occupied], buckets[occupied])
         np.maximum.at(self.highest, rows[occupied], buckets[occupied])
 
     def subtract(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
-        """Subtract from buckets and totals, one sample after the other; under epsilon is nothing.
+        """Subtract samples from buckets and totals; a result under epsilon becomes zero.
 
-        What falls under epsilon on the way has done so at the end, since nothing is added between.
+        Only the end result needs the check, since nothing is added between.
         """
         np.subtract.at(self.totals, rows, weights)
         self.totals[rows] = self._without_faint(self.totals[rows])
@@ -151,7 +152,7 @@ class Weights:
         self._tighten(rows)
 
     def _tighten(self, rows: Ints) -> None:
-        """Find the spans of distinct rows anew."""
+        """Recompute the spans of distinct rows."""
         for windows in self._arena.windows(rows):
             occupied, buckets = windows.weights >= self.epsilon, windows.buckets
             lowest = np.where(occupied, buckets, np.uint8(self.bucket_count - 1))
@@ -159,15 +160,15 @@ class Weights:
             self.highest[windows.rows] = np.where(occupied, buckets, np.uint8(0)).max(axis=0)
 
     def _outside(self, windows: WindowCopies) -> NDArray[np.bool_]:
-        """Which slots of windows do not belong to the spans of their rows."""
+        """Return, per slot of windows, True if it is outside the span of its row."""
         lowest, highest = self.lowest[windows.rows], self.highest[windows.rows]
         return np.asarray((windows.buckets < lowest) | (windows.buckets > highest))
 
     def reached(self, rows: Ints | slice) -> Buckets:
-        """The buckets (columns) where the sums of rows reach each fraction (lines) of their totals.
+        """Return the buckets, uint8[fractions, rows], where sums reach fractions of totals.
 
-        A sum that never gets there stops at the end of its span. Empty rows are said to reach the
-        bucket after the last.
+        A sum that never gets there stops at the end of its span. Empty rows have the bucket after
+        the last.
         """
         outgrown = self.totals[rows] > self._limits[rows]
         if outgrown.any():
@@ -175,7 +176,7 @@ class Weights:
         return self._reached[:, rows]
 
     def _walk(self, rows: Ints) -> None:
-        """Find anew what is reached."""
+        """Recompute the reached buckets of rows."""
         empty = self.is_empty(rows)
         if empty.any():
             self._reached[:, rows[empty]] = self.bucket_count
@@ -192,21 +193,21 @@ class Weights:
         return Spans(windows.weights, self.totals[windows.rows], first, last)
 
     def span(self, row: int) -> Floats:
-        """The weights of one row by bucket, zeros outside its span."""
+        """Return the weights of one row by bucket, zeros outside its span."""
         by_bucket = np.zeros(self.bucket_count)
         for _, buckets, weights in self.spans(np.array([row])):
             by_bucket[buckets] = weights
         return by_bucket
 
     def spans(self, rows: Ints) -> Iterator[tuple[Ints, Buckets, Floats]]:
-        """What the spans of rows hold: positions among the rows, buckets and weights."""
+        """Yield the contents of rows' spans: positions among the rows, buckets and weights."""
         for positions, buckets, weights in self._arena.contents(rows):
             here = rows[positions]
             inside = (buckets >= self.lowest[here]) & (buckets <= self.highest[here])
             yield positions[inside], buckets[inside], weights[inside]
 
     def taken(self, rows: Ints) -> "Weights":
-        """Copies of rows, numbered from 0 in the order given."""
+        """Return copies of rows, numbered from 0 in the order given."""
         taken = Weights(self.bucket_count, self.epsilon, self.fractions)
         taken.totals, taken.lowest = self.totals[rows], self.lowest[rows]
         taken.highest, taken._limits = self.highest[rows], self._limits[rows]

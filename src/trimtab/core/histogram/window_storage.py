@@ -1,9 +1,9 @@
-"""Where the weights of a bank lie: for each row only the window of buckets that it has touched.
+"""Storage of the weights of a bank: for each row only the window of buckets that it has touched.
 
 All windows lie in one long array, each of one of a few widths from 16 buckets to all. A row
 that gets a sample outside its window moves to another one, with room to spare on both sides.
-Windows left behind are given out again; when more than half of the array is left behind, it is
-closed up.
+Windows left behind are used again. When they make up more than half of the array, the array is
+compacted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from trimtab.core.histogram.buckets import Buckets, Floats, Ints
 
 NARROW_WIDTHS: Final = (16, 24, 40, 64, 96, 128)
 
-# What is copied or computed at a time should stay in the processor's second cache.
+# Arrays that are copied or computed at a time should stay in the processor's second-level cache.
 _SLOTS_AT_ONCE: Final = 1 << 16
 _ROWS_AT_ONCE: Final = 1 << 10
 _SLOTS_TOGETHER: Final = 1 << 15
@@ -29,10 +29,10 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class WindowCopies:
-    """Copies of some windows of equal width: lines are slots, columns are rows."""
+    """Copies of some windows of equal width; `weights` is float64[slots, rows]."""
 
     which: Ints
-    """Their positions among the rows asked for."""
+    """Their positions among the rows that the caller passed."""
     rows: Ints
     bases: Buckets
     """The bucket of the first slot of each."""
@@ -40,7 +40,7 @@ class WindowCopies:
 
     @property
     def buckets(self) -> Buckets:
-        """The bucket of each slot of each window."""
+        """The bucket of each slot of each window, uint8[slots, rows]."""
         return np.arange(len(self.weights), dtype=np.uint8)[:, np.newaxis] + self.bases
 
 
@@ -53,16 +53,16 @@ class Arena:
         self._bucket_count = bucket_count
         self._slots: Floats = np.zeros(0)
         self._used = 0
-        """The slots from here on were never given out."""
+        """The slots from here on were never used."""
         self._left: dict[int, Ints] = {}
-        """Where windows of each width were left behind."""
+        """By width, the starts of windows that were left behind."""
         self._start: Ints = np.zeros(0, np.int64)
         self._base: Buckets = np.zeros(0, np.uint8)
         self._width: NDArray[np.uint8] = np.zeros(0, np.uint8)
         """0 for rows without a window."""
 
     def grow(self, capacity: int) -> None:
-        """Make place for rows up to a number; new ones have no window yet."""
+        """Make room for `capacity` rows; new ones have no window yet."""
         self._start = grown(self._start, capacity)
         self._base = grown(self._base, capacity)
         self._width = grown(self._width, capacity)
@@ -84,7 +84,7 @@ class Arena:
         self._slots[self._indices(rows, buckets)] = weights
 
     def look_up(self, rows: Ints, buckets: Buckets) -> Floats:
-        """The weights of buckets inside the windows."""
+        """Return the weights of buckets inside the windows."""
         return self._slots.take(self._indices(rows, buckets))
 
     def _indices(self, rows: Ints, buckets: Buckets) -> Ints:
@@ -93,12 +93,12 @@ class Arena:
         return indices
 
     def outside(self, rows: Ints, buckets: Buckets) -> NDArray[np.bool_]:
-        """Which buckets lie outside the window of their row."""
-        # Below the window the difference wraps around to more than any width.
+        """Return, per bucket, True if it is outside the window of its row."""
+        # Below the window the uint8 difference wraps around to more than the window's width.
         return np.asarray(buckets - self._base.take(rows) >= self._width.take(rows))
 
     def windows(self, rows: Ints) -> Iterator[WindowCopies]:
-        """Copies of the windows of rows, some at a time; rows without a window are left out."""
+        """Yield copies of the windows of rows, some at a time; rows without a window have none."""
         widths = self._width.take(rows)
         for width in _occurring(widths):
             all_of_width = np.flatnonzero(widths == width)
@@ -107,7 +107,7 @@ class Arena:
                 yield self._copy(rows, all_of_width[first : first + step], width)
 
     def readable(self, rows: Ints) -> Iterator[WindowCopies]:
-        """The same for reading only: a few windows come all at once, widened with zeros."""
+        """Yield the same for reading only: a few windows come all at once, widened with zeros."""
         widths = self._width.take(rows)
         widest = int(widths.max(initial=0))
         if len(rows) * widest > _SLOTS_TOGETHER:
@@ -124,18 +124,18 @@ class Arena:
         return WindowCopies(which, here, self._base[here], weights)
 
     def replace(self, windows: WindowCopies, weights: Floats) -> None:
-        """Put other weights into windows."""
+        """Replace the weights of windows."""
         self._slots[_slots_of(self._start[windows.rows], len(weights))] = weights
 
     def contents(self, rows: Ints) -> Iterator[tuple[Ints, Buckets, Floats]]:
-        """All that rows hold, some at a time: positions among the rows, buckets and weights."""
+        """Yield everything that rows hold, in parts: positions among the rows, buckets, weights."""
         for windows in self.windows(rows):
             slots, columns = np.nonzero(windows.weights)
             buckets = windows.bases[columns] + slots.astype(np.uint8)
             yield windows.which[columns], buckets, windows.weights[slots, columns]
 
     def reserve(self, rows: Ints, lowest: Buckets, highest: Buckets) -> None:
-        """Give distinct rows windows that hold what they hold already and these buckets."""
+        """Give distinct rows windows that hold their present contents and these buckets."""
         held = list(self.contents(rows))
         low, high = lowest.copy(), highest.copy()
         for positions, buckets, _ in held:
@@ -148,7 +148,7 @@ class Arena:
         self._close_up()
 
     def release(self, rows: Ints) -> None:
-        """Take the windows of distinct rows away."""
+        """Remove the windows of distinct rows."""
         self._leave(rows)
         self._close_up()
 
@@ -174,7 +174,7 @@ class Arena:
             self._start[here] = self._take(width, len(here))
 
     def _take(self, width: int, count: int) -> Ints:
-        """Starts of so many windows of zeros, those left behind first."""
+        """Return the starts of `count` windows of zeros, those left behind first."""
         left = self._left_behind(width)
         self._left[width] = left[count:]
         missing = max(count - len(left), 0)
@@ -192,7 +192,7 @@ class Arena:
             self._used, self._left = len(self._slots), {}
 
     def taken(self, rows: Ints) -> "Arena":
-        """Copies of the windows of rows, numbered from 0 in the order given."""
+        """Return copies of the windows of rows, numbered from 0 in the order given."""
         taken = Arena(self._bucket_count)
         taken._base, taken._width = self._base[rows], self._width[rows]
         taken._start, taken._slots = self._packed(rows)
@@ -200,7 +200,7 @@ class Arena:
         return taken
 
     def _packed(self, rows: Ints) -> tuple[Ints, Floats]:
-        """Copies of windows without any gap: where each starts, and the slots."""
+        """Copy windows without any gap; return the start of each, and the slots."""
         widths = self._width[rows].astype(np.int64)
         starts = np.cumsum(widths) - widths
         slots = np.zeros(int(widths.sum()))
@@ -210,36 +210,36 @@ class Arena:
 
 
 def _occurring(widths: NDArray[np.integer]) -> list[int]:
-    """The widths that windows have, the narrow ones first; rows without a window have none."""
-    # Mostly it is one or two of them, and to look for each of all costs more than all else.
+    """Return the widths that windows have, narrow ones first, without the 0 of missing windows."""
+    # Mostly one or two widths occur, and a search for each possible one would cost the most.
     return [width for width in np.flatnonzero(np.bincount(widths)).tolist() if width]
 
 
 def _slots_of(starts: Ints, width: int) -> Ints:
-    """Where the slots (lines) of windows (columns) lie."""
+    """Return the indices of the slots of windows, int64[slots, windows]."""
     return np.arange(width)[:, np.newaxis] + starts
 
 
 def room_for(count: int) -> int:
-    """How much to make room for when so much is needed: a quarter more, that it happens rarely."""
+    """Return a capacity a quarter above `count`, so that growing is rare."""
     return count + count // 4
 
 
 def grown(array: NDArray[_Item], capacity: int) -> NDArray[_Item]:
-    """A longer copy of an array, zeros at its end."""
+    """Return a longer copy of an array, zeros at its end."""
     longer = np.zeros(capacity, array.dtype)
     longer[: len(array)] = array
     return longer
 
 
-# Sums of millions of weights are rounded by far less than this part of them.
+# Rounding changes sums of millions of weights by far less than this part of them.
 _ROUNDING: Final = 1e-9
 _FEW_COLUMNS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Weights by slot (line) and row (column), totals by row, the first and last slot of spans."""
+    """Weights, float64[slots, rows]; by row the totals, and the first and last slot of the span."""
 
     weights: Floats
     totals: Floats
@@ -248,7 +248,10 @@ class Spans:
 
 
 def walk(spans: Spans, fractions: Sequence[float]) -> tuple[Buckets, Floats]:
-    """The slots where each fraction (lines) is reached, and up to which totals they stay so."""
+    """Return the slots where fractions are reached, uint8[fractions, rows], and the limits by row.
+
+    Up to its limit the total of a row may grow before another slot may be reached.
+    """
     sums = _running_sums(spans.weights)
     faint = _outside(spans, sums)
     if faint.any():
@@ -261,14 +264,14 @@ def walk(spans: Spans, fractions: Sequence[float]) -> tuple[Buckets, Floats]:
     through = _at(sums, slots)
     before = through - _at(spans.weights, slots)
     doubt = _ROUNDING * (spans.totals + through)
-    # Should the span grow over faint weight, that comes before as well.
+    # If the span grows over faint weight, that comes before as well.
     room_before = thresholds - before - faint - doubt
     room_through = through - thresholds - doubt
     return slots, spans.totals + _least_room(room_before, room_through, np.array(fractions))
 
 
 def _least_room(before: Floats, through: Floats, fractions: Floats) -> Floats:
-    """How much weight each row takes in before any fraction of it may be reached elsewhere."""
+    """Return the weight each row can take in before any fraction may be reached elsewhere."""
     before /= np.maximum(1.0 - fractions, _ROUNDING)[:, np.newaxis]
     through /= np.maximum(fractions, _ROUNDING)[:, np.newaxis]
     least: Floats = np.minimum(before, through).min(axis=0, initial=np.inf)
@@ -276,10 +279,10 @@ def _least_room(before: Floats, through: Floats, fractions: Floats) -> Floats:
 
 
 def _running_sums(weights: Floats) -> Floats:
-    """Sums down the columns, made slot by slot: rounded like those of a plain walk."""
+    """Return sums down the columns, added slot by slot: rounded like those of a plain walk."""
     if weights.shape[1] < _FEW_COLUMNS:
         return np.cumsum(weights, axis=0)
-    # For many columns whole lines at a time, which is several times faster.
+    # For many columns add whole lines at a time, which is several times faster.
     sums = np.empty_like(weights)
     sums[0] = weights[0]
     for slot in range(1, len(weights)):
@@ -288,7 +291,7 @@ def _running_sums(weights: Floats) -> Floats:
 
 
 def _at(table: Floats, lines: Buckets) -> Floats:
-    """One number of each column, or several lines of such."""
+    """Return one number of each column, given its line; `lines` may have several lines of such."""
     indices = lines.astype(np.int64)
     indices *= table.shape[1]
     indices += np.arange(table.shape[1])
@@ -296,14 +299,14 @@ def _at(table: Floats, lines: Buckets) -> Floats:
 
 
 def _outside(spans: Spans, sums: Floats) -> Floats:
-    """The weight outside of each span, as far as sums notice it."""
+    """Return the weight outside of each span, as far as sums show it."""
     before = _at(sums, spans.first) - _at(spans.weights, spans.first)
     after: Floats = sums[-1] - _at(sums, spans.last)
     return before + after
 
 
 def _inside(spans: Spans) -> Floats:
-    """The weights, zeros outside the spans."""
+    """Return the weights, with zeros outside the spans."""
     slots = np.arange(len(spans.weights), dtype=np.uint8)[:, np.newaxis]
     inside = (slots >= spans.first) & (slots <= spans.last)
     return np.where(inside, spans.weights, 0.0)

@@ -1,9 +1,9 @@
 """Aggregates: the histograms of one container name under one label set of one namespace.
 
-Every aggregate is a row: of a CPU bank, of a memory bank, and of the columns kept here (when it
-was first and last fed, how often, and the overrides that its autoscaler's policy sets). The rows
-of restored checkpoints are aggregates too, without a key. Which containers feed an aggregate is
-known to `containers.py`, which autoscalers learn from it to `links.py`.
+Every aggregate is a row of a CPU bank, of a memory bank, and of the columns kept here: when it was
+first and last fed, how often, and the overrides that its autoscaler's policy sets. The rows of
+restored checkpoints are aggregates too, without a key. `containers.py` has the containers that feed
+an aggregate, `selector_index.py` the autoscalers that learn from it.
 """
 
 import math
@@ -60,19 +60,19 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class UsageSettings:
-    """What an operator may tune about histories; the defaults are the original's flags."""
+    """Settings of histories that an operator may tune; the defaults are the original's flags."""
 
     cpu_half_life: timedelta = timedelta(days=1)
     memory_half_life: timedelta = timedelta(days=1)
     memory_interval: timedelta = timedelta(days=1)
     memory_interval_count: int = 8
-    """After so many intervals without a sample an aggregate is forgotten."""
+    """Number of intervals without a sample after which an aggregate is forgotten."""
     oom_bump_up_ratio: float = 1.2
     oom_min_bump_up_bytes: int = 100 * MIB
     keeps_oom_ledger: bool = True
-    """Whether no memory target falls below what a recent OOM kill showed to be needed."""
+    """True to keep every memory target at or above the need that recent OOM kills showed."""
     allows_overrides: bool = True
-    """Whether an autoscaler's policy may override the four settings about memory (PerVPAConfig)."""
+    """True if an autoscaler's policy may override the four memory settings (PerVPAConfig)."""
 
     def __post_init__(self) -> None:
         validation.require_interval("cpu_half_life", self.cpu_half_life)
@@ -85,7 +85,7 @@ class UsageSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Tuning:
-    """The settings of one aggregate: the operator's, or what a policy has instead, good or bad."""
+    """Settings of one aggregate: the operator's, or a policy's in their place, good or bad."""
 
     interval: timedelta
     interval_count: int
@@ -95,7 +95,7 @@ class _Tuning:
 
 @dataclass(frozen=True, slots=True)
 class AggregateKey:
-    """What the containers that share an aggregate have in common."""
+    """Properties that all containers feeding one aggregate share."""
 
     namespace: str
     container_name: str
@@ -120,35 +120,35 @@ class Aggregates:
         return len(self._rows)
 
     def floats(self, column: str) -> Floats:
-        """A column of numbers or times; it is stale once another aggregate was created."""
+        """Return a column of numbers or times; it is stale once another aggregate was created."""
         return self._rows.data[column]
 
     def ints(self, column: str) -> Ints:
-        """A column of counts or rows; it is stale once another aggregate was created."""
+        """Return a column of counts or rows; it is stale once another aggregate was created."""
         return self._rows.data[column]
 
     def bank(self, resource: Resource) -> HistogramBank:
-        """The histograms of one resource."""
+        """Return the histograms of one resource."""
         return self.cpu if resource is Resource.CPU else self.memory
 
     def bank_rows(self, resource: Resource, rows: Ints) -> Ints:
-        """Where in that bank the histograms of some aggregates are."""
+        """Return the rows in that bank that hold the histograms of some aggregates."""
         return self.ints("cpu_row" if resource is Resource.CPU else "memory_row")[rows]
 
     def keyed_rows(self) -> Ints:
-        """The rows of all aggregates that have a key."""
+        """Return the rows of all aggregates that have a key."""
         return np.fromiter(self._keys, dtype=np.int64, count=len(self._keys))
 
     def key(self, row: int) -> AggregateKey:
-        """What the containers that feed an aggregate have in common."""
+        """Return the key of an aggregate: the properties its containers share."""
         return self._keys[row]
 
     def find(self, key: AggregateKey) -> int | None:
-        """The aggregate of a key, if there is one."""
+        """Return the aggregate of a key, if there is one."""
         return self._by_key.get(key)
 
     def create(self, key: AggregateKey, now: datetime) -> int:
-        """A new, empty aggregate under a key that has none."""
+        """Create an empty aggregate under a key that has none."""
         assert key not in self._by_key
         row = self._allocate(now)
         self._by_key[key] = row
@@ -156,11 +156,11 @@ class Aggregates:
         return row
 
     def start(self, now: datetime) -> int:
-        """A new, empty aggregate without a key."""
+        """Create an empty aggregate without a key."""
         return self._allocate(now)
 
     def restore(self, contents: Sequence[AggregateContent]) -> list[int]:
-        """New aggregates without a key that hold what checkpoints say."""
+        """Create aggregates without a key from the contents of checkpoints."""
         rows = [self._allocate(each.checkpoint.last_update_time) for each in contents]
         for row, each in zip(rows, contents, strict=True):
             record, checkpoint = self._rows.data[row], each.checkpoint
@@ -184,18 +184,18 @@ class Aggregates:
             del self._by_key[key]
 
     def holds_anything(self, row: int) -> bool:
-        """Whether an aggregate has anything in its histograms."""
+        """Return True if a histogram of the aggregate holds anything."""
         record = self._rows.data[row]
         banks = ((self.cpu, record["cpu_row"]), (self.memory, record["memory_row"]))
         return not all(bool(bank.is_empty(one)) for bank, one in banks)
 
     def absorb(self, row: int, other: int) -> None:
-        """Add everything that another aggregate holds, which is then forgotten."""
+        """Add the contents of another aggregate, and forget that one."""
         self.include(row, other)
         self.release(other)
 
     def include(self, row: int, other: int) -> None:
-        """Add everything that another aggregate holds."""
+        """Add the contents of another aggregate."""
         ours, theirs = self._rows.data[row], self._rows.data[other]
         self.cpu.merge(int(ours["cpu_row"]), theirs["cpu_row"])
         self.memory.merge(int(ours["memory_row"]), theirs["memory_row"])
@@ -207,7 +207,7 @@ class Aggregates:
         self.oom_ledger.put(row, self.oom_ledger.levels([other]))
 
     def override(self, row: int, policies: Iterable[ContainerPolicy]) -> None:
-        """Let the first policy that sets one of them override the settings of an aggregate."""
+        """Override each setting of an aggregate by the first policy that sets it."""
         chosen = tuple(policies) if self._settings.allows_overrides else ()
         self._tune(row, _overridden(self._settings, chosen))
 
@@ -227,12 +227,12 @@ class Aggregates:
         self._rows.data["fed"][owners[peaks.window]] = True
 
     def book_windows(self, windows: Sequence[tuple[int, ContainerMemory]]) -> None:
-        """Add the peaks of remembered windows to the aggregates beside them."""
+        """Add the peaks of remembered windows to the aggregates they are paired with."""
         rows = np.array([row for row, _ in windows], np.int64)
         held = [
             (place, memory.peak, memory.window_end)
             for place, (_, memory) in enumerate(windows)
-            # A peak of nothing is booked like any other.
+            # A peak of zero is booked like any other.
             if memory.window_end is not None
         ]
         if held:
@@ -241,7 +241,7 @@ class Aggregates:
         self.note_memory(rows, np.array([memory.last_memory for _, memory in windows], np.float64))
 
     def take_back_window(self, row: int, memory: ContainerMemory) -> None:
-        """Subtract the peak of a remembered window, which is booked elsewhere from now on."""
+        """Subtract the peak of a remembered window, because it will be booked elsewhere."""
         if memory.window_end is not None:
             self.take_back_peaks(np.array([row]), _only_peak(memory.peak, memory.window_end))
 
@@ -251,24 +251,27 @@ class Aggregates:
         self.memory.subtract(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
 
     def remember_kills(self, owners: Ints, needed: Floats, times: Floats) -> None:
-        """Remember what OOM kills showed to be needed."""
+        """Remember the needs that OOM kills showed."""
         if self._settings.keeps_oom_ledger:
             self.oom_ledger.remember(owners, needed, times)
             self._rows.data["fed"][owners] = True
 
     def restore_kills(self, row: int, levels: Iterable[OomLevel]) -> None:
-        """Remember what was known of OOM kills before a restart."""
+        """Restore the OOM levels that were known before a restart."""
         if self._settings.keeps_oom_ledger:
             self.oom_ledger.put(row, levels)
             self._rows.data["fed"][row] = True
 
     def forget_kills(self, now: float | Floats) -> None:
-        """Forget the OOM kills that are as old as the histories are long, now or at each row's."""
+        """Forget OOM kills older than their aggregate's lifetime.
+
+        `now` is one moment, or one for each row.
+        """
         changed = self.oom_ledger.expire(self.floats("lifetime"), now)
         self._rows.data["fed"][changed] = True
 
     def oom_floors(self) -> Floats:
-        """What no memory target falls below, by row."""
+        """Return the floor of memory targets that OOM kills set, by row."""
         return self.oom_ledger.floors(len(self._rows.data))
 
     def note_memory(self, rows: Ints, times: Floats) -> None:
@@ -276,7 +279,7 @@ class Aggregates:
         row_table.fold_in(np.maximum, self._rows.data["last_memory"], rows, times)
 
     def drain_fed(self) -> Booleans:
-        """Which rows got anything new since the last time."""
+        """Return, per row, True if it got anything new since the last call."""
         fed: Booleans = self._rows.data["fed"].copy()
         self._rows.data["fed"] = False
         return fed
@@ -307,11 +310,12 @@ def expendable(
     live: Booleans,
     contributive: Booleans,
 ) -> Booleans:
-    """Which aggregates may be forgotten.
+    """Find the aggregates that may be forgotten.
 
-    That is one that had no sample for its lifetime, or none ever and no pod from which one could
-    still come. A memory reading is a sample like any other, so that what an OOM kill taught
-    survives in containers too short-lived for a CPU sample. What a running container feeds stays.
+    An aggregate may be forgotten if it had no sample for its lifetime. So may one that never had
+    any, if no pod could still bring one. A memory reading is a sample too, so the effect of an OOM
+    kill survives in containers too short-lived for a CPU sample. An aggregate that a running
+    container feeds stays.
     """
     return ~live & ((idle_seconds >= lifetimes) | (~sampled & ~contributive))
 
@@ -344,10 +348,10 @@ def _first_set(values: Iterable[_Value | None], otherwise: _Value) -> _Value:
 
 
 def to_seconds(moment: datetime | None, *, missing: float) -> float:
-    """Seconds since the epoch, as all columns of times hold them."""
+    """Convert a moment to seconds since the epoch, as all columns of times hold them."""
     return missing if moment is None else (moment - _EPOCH) / timedelta(seconds=1)
 
 
 def from_seconds(seconds: float) -> datetime | None:
-    """The moment of a column of times; None where it holds none."""
+    """Convert a number of a column of times to a moment; None where it holds none."""
     return _EPOCH + timedelta(seconds=seconds) if math.isfinite(seconds) else None

@@ -1,9 +1,9 @@
-"""Supplements: what outlives a restart and has no place in the original's checkpoints.
+"""Supplements: data that outlives a restart and has no place in the original's checkpoints.
 
-That is the OOM ledger, and what is remembered of each running container: when it was last read,
-and its window with its peak, which a checkpoint leaves out while it is open. With it a restart is
-as if it had never been: no sample counts twice, no peak is lost, and a kill that comes late finds
-the window that it belongs to.
+A supplement holds the OOM ledger. It also holds, for each running container, the times of its last
+samples and its window with its peak. A checkpoint leaves that peak out while the window is open.
+With it a restart changes nothing: no sample counts twice, no peak is lost, and a late OOM kill
+finds the window that it belongs to.
 """
 
 from collections import defaultdict
@@ -21,8 +21,8 @@ from trimtab.core.usage.cluster_usage import Expected, Place, Usage
 from trimtab.core.usage.containers import ContainerMemory
 
 MOST_CONTAINERS: Final = 100
-"""So many containers are remembered in one checkpoint: those with the highest peaks, and before
-them those whose peak is nowhere else."""
+"""Maximum number of containers in one supplement: first those whose peak is stored nowhere else,
+then those with the highest peaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class SavedContainer:
 
     memory: ContainerMemory
     last_kill: datetime | None = None
-    """When it was last killed for want of memory, as far as that was counted."""
+    """Time of its last OOM kill that was counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supplement:
-    """What is stored beside the checkpoint of one container of one autoscaler."""
+    """Data stored beside the checkpoint of one container of one autoscaler."""
 
     oom_levels: tuple[OomLevel, ...] = ()
     containers: Mapping[str, SavedContainer] = field(default_factory=dict)
     """By the names of their pods."""
     is_relearning: bool = False
-    """Whether the history was lost and is still too short to be believed."""
+    """True if the history was lost and is still too short to be trusted."""
 
     @property
     def knows_memory(self) -> bool:
-        """Whether it holds any need of memory that is not in the checkpoint."""
+        """True if it shows a need of memory that is not in the checkpoint."""
         memories = [one.memory for one in self.containers.values()]
         return bool(self.oom_levels) or any(one.peak > 0 and not one.is_saved for one in memories)
 
@@ -57,7 +57,7 @@ def collect_supplements(
     kills: Mapping[Place, datetime | None],
     now: datetime,
 ) -> dict[CheckpointKey, Supplement]:
-    """What is to be stored beside some checkpoints, given the last kill of each container."""
+    """Return the supplements of some checkpoints, given the last kill of each container."""
     learners = usage.links.learners
     rows_by_key = {key: learners[key[0]].rows(key[1]) for key in keys}
     containers = _containers_by_aggregate(
@@ -85,10 +85,11 @@ def collect_supplements(
 def restore_supplement(
     usage: Usage, key: CheckpointKey, supplement: Supplement, now: datetime
 ) -> None:
-    """Let an autoscaler know what was stored beside a checkpoint that was restored before.
+    """Restore, for an autoscaler, the supplement of a checkpoint that was restored before.
 
-    The window of a container goes with it while a late OOM kill may still change it. After that it
-    stays in what was restored: pods that ended long ago are soon forgotten, and it is not.
+    The window of a container goes with the container while a late OOM kill may still change it.
+    After that the window stays in the restored aggregate: a pod that ended long ago is soon
+    forgotten, and the aggregate is not.
     """
     name, container_name = key
     row = usage.links.learners[name].restored[container_name]
@@ -102,12 +103,12 @@ def restore_supplement(
         is_over = memory.is_saved and _ended_long_ago(memory, interval, now)
         usage.expect(place, Expected(name, memory, is_booked=is_over))
         if memory.is_saved and not is_over:
-            # Its container will book it, and may replace it: it must not count twice.
+            # The container will book this window, and may replace it: it must not count twice.
             usage.aggregates.take_back_window(row, memory)
 
 
 def _ended_long_ago(memory: ContainerMemory, interval: float, now: datetime) -> bool:
-    """Whether a window ended so long ago that no OOM kill of it is believed any more."""
+    """Return True if a window ended so long ago that a late OOM kill of it is refused."""
     ended = memory.last_memory if memory.window_end is None else memory.window_end
     return to_seconds(now, missing=0.0) >= ended + interval
 

@@ -1,11 +1,11 @@
-"""Rotation: whose checkpoints are written in this tick, and which ones belong to nobody.
+"""Rotation: choose the checkpoints to write in this tick, and find those without an autoscaler.
 
 Each autoscaler has its turn once in a rotation. Turns are spread over the ticks of a rotation, so
-that writes come as a steady trickle whose height is that of the cluster, not of its changes. Two
-kinds do not wait for their turn. What was never saved is saved at once: of a young history ten
-minutes are all there is. What was restored is saved as soon as it holds anything new, so that a
-process that is restarted again and again learns all the same. One kind skips turns: samples that
-changed no recommendation are saved in every third rotation.
+that writes are steady. Their rate depends on the size of the cluster, not on its changes. Two
+kinds do not wait for their turn. A history that was never saved is saved at once: a young history
+may be only ten minutes long. A restored one is saved as soon as it holds anything new, so that a
+process that restarts again and again still learns. One kind skips turns: samples that changed no
+recommendation are saved in every third rotation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,19 +18,19 @@ from typing import Final
 from trimtab.core.model.autoscalers import AutoscalerName
 
 QUIET_ROTATIONS: Final = 3
-"""An autoscaler whose recommendation stays has its turn once in so many rotations."""
+"""Number of rotations in which an autoscaler with an unchanged recommendation has one turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where an autoscaler stands in the rotation."""
+    """The position of an autoscaler in the rotation."""
 
     since: datetime
-    """When it was last saved, or first seen: what was learned since then is not saved."""
+    """When it was last saved, or first seen: anything learned since then is not saved."""
     is_saved: bool = False
-    """Whether it was ever saved."""
+    """True if it was ever saved."""
     samples: int = 0
-    """How many samples were known when it was last saved."""
+    """Number of samples that were known when it was last saved."""
     first_save_until: datetime | None = None
     """Until when a restored history that holds nothing new yet is tried in every tick.
 
@@ -49,10 +49,10 @@ def list_due(
 ) -> list[AutoscalerName]:
     """Return the autoscalers that are saved now, those that waited longest first.
 
-    That is every autoscaler with a container that was never saved, then every one that was
-    restored and not saved since, the fair share of one tick of those whose last turn was not just
-    now, and every one that would otherwise wait longer than a rotation. Quiet ones recommend what
-    they did when they were last saved; their rotation is longer.
+    First come autoscalers with a container that was never saved, then those that were restored and
+    not saved since. Then comes the fair share of one tick of those whose last turn was not just
+    now. Last come those that would otherwise wait longer than a rotation. Quiet autoscalers
+    recommend what they did when they were last saved; their rotation is longer.
     """
     order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
     first = [name for name in order if name in young]
@@ -90,14 +90,14 @@ def awaits_news(turn: Turn, now: datetime) -> bool:
 
 
 def fair_share(count: int, *, rotation: timedelta, tick: timedelta) -> int:
-    """How many of so many have their turn in one tick, if all have it once in a rotation."""
+    """Return the number of turns in one tick, if each of `count` has one turn in a rotation."""
     return ceil(count * min(1.0, tick / rotation))
 
 
 def spread_turns(
     names: Sequence[AutoscalerName], now: datetime, *, rotation: timedelta, tick: timedelta
 ) -> dict[AutoscalerName, datetime]:
-    """From when to count the turns of many that were saved at once, so that they part ways."""
+    """Return start times that spread the turns of autoscalers that were all saved at once."""
     span = max(timedelta(), rotation - tick)
     return {name: now - span * place / len(names) for place, name in enumerate(names)}
 
@@ -107,9 +107,9 @@ def list_by_worth(
     samples: Mapping[AutoscalerName, int],
     young: AbstractSet[AutoscalerName],
 ) -> list[AutoscalerName]:
-    """All of them, those first whose loss would be the greatest: the young, then most unsaved.
+    """List all autoscalers, the greatest possible loss first: the young, then most unsaved samples.
 
-    The samples are what each knows now.
+    `samples` holds the number that each knows now.
     """
     return sorted(
         turns,
@@ -127,10 +127,10 @@ def find_orphans(
     existing: AbstractSet[AutoscalerName],
     unreadable: AbstractSet[AutoscalerName],
 ) -> set[AutoscalerName]:
-    """Of the autoscalers that checkpoints are for, those that are no more.
+    """Find the autoscalers that have checkpoints but no longer exist.
 
-    An object that cannot be read is there all the same, and may be any where it does not even say
-    its name.
+    An object that cannot be read still exists. If even its name is unreadable, it may be any
+    autoscaler of its namespace.
     """
     nameless = {one.namespace for one in unreadable if not one.name}
     if "" in nameless:

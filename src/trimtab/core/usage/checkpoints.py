@@ -1,4 +1,4 @@
-"""Saving: what each autoscaler knows, as checkpoints that outlive a restart.
+"""Saving: encode the histories of each autoscaler as checkpoints that outlive a restart.
 
 A checkpoint holds everything that an autoscaler knows of one container name, from live aggregates
 and from the checkpoint before. Left out are the peaks of windows that are still open: after a
@@ -31,7 +31,7 @@ from trimtab.core.usage.aggregates import MEMORY_WEIGHT, UsageSettings, from_sec
 from trimtab.core.usage.cluster_usage import Usage
 
 _NOTICEABLE: Final = math.log2(1.01)
-"""Sums come out differently in their last digits, and what is years old may be forgotten."""
+"""Sums differ in their last digits, and weight that is years old may be forgotten."""
 
 CheckpointKey: TypeAlias = tuple[AutoscalerName, str]
 """An autoscaler and a container name."""
@@ -39,7 +39,7 @@ CheckpointKey: TypeAlias = tuple[AutoscalerName, str]
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """Which aggregates are merged into which checkpoint, checkpoint by checkpoint."""
+    """The aggregates that are merged into each checkpoint, checkpoint by checkpoint."""
 
     keys: list[CheckpointKey]
     rows: Ints
@@ -49,10 +49,10 @@ class _Members:
 def encode_checkpoints(
     usage: Usage, autoscalers: Iterable[AutoscalerName], now: datetime
 ) -> dict[CheckpointKey, AggregateCheckpoint]:
-    """One checkpoint for each container name that these autoscalers know anything of.
+    """Return one checkpoint for each container name that these autoscalers know anything of.
 
-    One without a target knows only what it was told after the last restart; to save that would
-    overwrite what it has learned since.
+    An autoscaler without a target is left out. It knows only what was restored after the last
+    restart, and saving that would overwrite what it has learned since.
     """
     learners = usage.links.learners
     members = _list_members(
@@ -66,13 +66,13 @@ def encode_checkpoints(
 def encode_histories(
     usage: Usage, autoscalers: Iterable[AutoscalerName]
 ) -> dict[CheckpointKey, AggregateCheckpoint]:
-    """The same with open windows and without a date: all that recommendations are made of."""
+    """Return the same with open windows and without a date: the input of recommendations."""
     members = _list_members(usage, autoscalers)
     return _encode(usage, members, _merge(usage, Resource.MEMORY, members), None)
 
 
 def count_samples(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> dict[AutoscalerName, int]:
-    """How many CPU samples each of these autoscalers knows of."""
+    """Count the CPU samples that each of these autoscalers knows."""
     members = _list_members(usage, autoscalers)
     counts = np.zeros(len(members.keys), dtype=np.int64)
     np.add.at(counts, members.group, usage.aggregates.ints("count")[members.rows])
@@ -83,9 +83,9 @@ def count_samples(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> dict[A
 
 
 def is_about_pods_of(selector: Selector | None, stored_fingerprint: str | None) -> bool:
-    """Whether a stored checkpoint is to be restored for an autoscaler with this `spec.selector`.
+    """Return True if a stored checkpoint belongs to an autoscaler with this `spec.selector`.
 
-    If not, it describes other pods and is to be discarded. One without a fingerprint describes all
+    If not, it describes other pods and should be discarded. One without a fingerprint describes all
     pods of the target, as those of the original do.
     """
     return selectors.fingerprint(selector) == (stored_fingerprint or None)
@@ -94,9 +94,9 @@ def is_about_pods_of(selector: Selector | None, stored_fingerprint: str | None) 
 def is_lighter(
     checkpoint: AggregateCheckpoint, stored: AggregateCheckpoint, settings: UsageSettings
 ) -> bool:
-    """Whether a checkpoint holds noticeably less than the stored one, decay aside.
+    """Return True if a checkpoint holds noticeably less than the stored one, decay aside.
 
-    A stored one that nobody can read holds nothing.
+    A stored checkpoint that cannot be decoded counts as empty.
     """
     half_lives = (settings.cpu_half_life, settings.memory_half_life)
     pairs = (
@@ -120,7 +120,7 @@ def _is_readable(checkpoint: AggregateCheckpoint) -> bool:
 
 
 def _log_weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
-    """The logarithm of all weight of a histogram, as it counted at one moment for all of them."""
+    """Return the logarithm of all weight of a histogram, as of one moment common to all."""
     readable = histogram.total_weight > 0 and any(histogram.bucket_weights.values())
     if not readable or histogram.reference_time is None:
         return -math.inf

@@ -1,8 +1,8 @@
-"""Usage: from samples and OOM kills to what each autoscaler knows of its containers.
+"""Usage: from samples and OOM kills to the aggregates that each autoscaler learns from.
 
-The one place that knows all parts: pods feed aggregates through their containers, autoscalers
-learn from aggregates through links and from their checkpoints. It is level-based: say what is
-there, as often as you like, and only what changed is work.
+Only this module knows all parts: pods feed aggregates through their containers, autoscalers learn
+from aggregates through links and from their checkpoints. It is level-based: callers may repeat the
+current state as often as they like, and only changes cause work.
 """
 
 import math
@@ -59,11 +59,11 @@ class Expected:
     owner: AutoscalerName
     memory: ContainerMemory
     is_booked: bool = False
-    """Whether its window is booked already, in what its owner restored."""
+    """True if its window is booked already, in the aggregate that its owner restored."""
 
 
 class Usage:
-    """All histories of all containers, and who learns from them."""
+    """All histories of all containers, and the autoscalers that learn from them."""
 
     def __init__(self, settings: UsageSettings, recommendations: RecommendationSettings) -> None:
         self.aggregates = Aggregates(settings, recommendations)
@@ -73,7 +73,7 @@ class Usage:
         self._places: dict[Place, int] = {}
         self._expected: dict[Place, list[Expected]] = {}
         self._resumed: list[tuple[int, ContainerMemory]] = []
-        """Aggregates and what is still to be booked there, before anything looks at them."""
+        """Aggregates with windows that `_book_resumed` still has to book there."""
 
     # Pods
 
@@ -86,7 +86,7 @@ class Usage:
         *,
         created_at: datetime | None = None,
     ) -> None:
-        """Let exactly these containers of a pod feed the aggregates of these labels."""
+        """Record that exactly these containers of a pod feed the aggregates of these labels."""
         born = to_seconds(created_at, missing=-math.inf)
         label_set = self.links.shared_labels(pod.namespace, tuple(sorted(labels.items())))
         tracked = self._pods.get(pod, _Tracked(label_set, {}))
@@ -105,14 +105,14 @@ class Usage:
         self._pods[pod] = replace(tracked, labels=label_set)
 
     def forget(self, pod: PodName) -> None:
-        """Stop tracking a pod; what it taught stays."""
+        """Stop tracking a pod; its samples stay in the aggregates."""
         tracked = self._pods.pop(pod, None)
         if tracked is not None:
             for name in list(tracked.containers):
                 self._remove_container(pod, tracked, name)
 
     def note_requests(self, pod: PodName, requests: Mapping[str, Resources]) -> None:
-        """Note what the containers of a tracked pod request."""
+        """Note the requests of the containers of a tracked pod."""
         for name, row in self.containers_of(pod).items():
             self.containers.put_requests(row, requests.get(name, {}))
 
@@ -135,37 +135,40 @@ class Usage:
         return spans
 
     def containers_of(self, pod: PodName) -> Mapping[str, int]:
-        """The rows of a pod's containers by their names; none if it is not tracked."""
+        """Return the rows of a pod's containers by their names; none if it is not tracked."""
         tracked = self._pods.get(pod)
         return _NO_CONTAINERS if tracked is None else tracked.containers
 
     def labels_of(self, pod: PodName) -> LabelSet | None:
-        """The labels of a pod that is tracked."""
+        """Return the labels of a tracked pod; None for any other."""
         tracked = self._pods.get(pod)
         return None if tracked is None else tracked.labels
 
     def find_containers(
         self, namespaces: Sequence[str], pods: Sequence[str], names: Sequence[str]
     ) -> Ints:
-        """The rows of containers given in columns, -1 for each that is not tracked."""
+        """Return the rows of containers given in columns, -1 for each that is not tracked."""
         places = zip(namespaces, pods, names, strict=True)
         found = map(self._places.get, places, repeat(-1))
         return np.fromiter(found, np.int64, len(names))
 
     def list_containers(self) -> dict[int, Place]:
-        """Which container each row is."""
+        """Return the container of each row."""
         return {row: place for place, row in self._places.items()}
 
     def is_tracked(self, place: Place) -> bool:
-        """Whether a container is among those that feed aggregates."""
+        """Return True if a container is tracked, and so feeds an aggregate."""
         return place in self._places
 
     def expect(self, place: Place, expected: Expected) -> None:
-        """Let a container go on from what an autoscaler remembers of it, once it is tracked."""
+        """Remember a container for one autoscaler, so that it resumes once it is tracked."""
         self._expected.setdefault(place, []).append(expected)
 
     def drain_expected(self) -> list[tuple[Place, Expected]]:
-        """What was expected and did not come, or came in another role, and is yet to be booked."""
+        """Return, and forget, expected containers whose windows are not booked yet.
+
+        They did not come back, or came back in another role.
+        """
         self._book_resumed()
         expected, self._expected = self._expected, {}
         places = expected.items()
@@ -174,7 +177,7 @@ class Usage:
         ]
 
     def count_feeders(self, pods: Iterable[PodName]) -> Ints:
-        """How many containers of some pods feed each aggregate."""
+        """Count the containers of some pods that feed each aggregate."""
         rows = [row for pod in pods for row in self.containers_of(pod).values()]
         owners = self.containers.aggregate[np.array(rows, dtype=np.int64)]
         return np.bincount(owners, minlength=len(self.aggregates.ints("feeders")))
@@ -202,11 +205,11 @@ class Usage:
     # Autoscalers
 
     def learn(self, autoscaler: Autoscaler, selector: Selector | None) -> None:
-        """Let an autoscaler learn from the pods of its namespace that a selector matches.
+        """Make an autoscaler learn from the pods of its namespace that a selector matches.
 
         The selector is the target's and the autoscaler's own together; None matches no pod, as
-        while the target is gone. What was restored from checkpoints waits for the target to come
-        back; it is dropped once there is another selector, because it described other pods.
+        while the target is gone. Aggregates restored from checkpoints wait for the target to come
+        back. They are dropped once there is another selector, because they describe other pods.
         """
         known = self.links.learners.get(autoscaler.identity)
         if known is None:
@@ -236,7 +239,7 @@ class Usage:
         self._override(rows)
 
     def unlearn(self, name: AutoscalerName) -> None:
-        """Forget an autoscaler and what was restored for it; the aggregates stay."""
+        """Forget an autoscaler and its restored aggregates; the other aggregates stay."""
         learner = self.links.learners.get(name)
         if learner is None:
             return
@@ -246,7 +249,7 @@ class Usage:
         self._override(rows)
 
     def has_pods(self, name: AutoscalerName) -> bool:
-        """Whether an autoscaler has pods to learn from now."""
+        """Return True if an autoscaler has pods to learn from now."""
         # Mostly it is one row, for which arrays are slow.
         return any(map(self.aggregates.ints("feeders").item, self.links.linked_rows(name)))
 
@@ -257,11 +260,11 @@ class Usage:
     def restore(
         self, name: AutoscalerName, container_name: str, checkpoint: AggregateCheckpoint
     ) -> None:
-        """Let an autoscaler that learns already know what a checkpoint of its container holds."""
+        """Restore a checkpoint of one container for an autoscaler that learns already."""
         self.restore_all({(name, container_name): decode_aggregate(checkpoint)})
 
     def restore_all(self, contents: Mapping[tuple[AutoscalerName, str], AggregateContent]) -> None:
-        """The same for many checkpoints, which is cheaper than one after the other."""
+        """Restore many checkpoints, which is cheaper than one after the other."""
         rows = self.aggregates.restore(list(contents.values()))
         for (name, container_name), row in zip(contents, rows, strict=True):
             self.drop_restored(name, container_name)
@@ -270,14 +273,14 @@ class Usage:
             self._override_restored(self.links.learners[name])
 
     def adopt(self, name: AutoscalerName, container_name: str, row: int) -> None:
-        """Let an autoscaler know what an aggregate without a key holds, as if it was restored."""
+        """Give an aggregate without a key to an autoscaler, as if it was restored."""
         restored = self.links.learners[name].restored.get(container_name)
         if restored is not None:
             self.aggregates.absorb(restored, row)
         self.links.put_restored(name, container_name, row if restored is None else restored)
 
     def drop_restored(self, name: AutoscalerName, container_name: str) -> None:
-        """Forget what was restored of one container."""
+        """Forget the restored aggregate of one container."""
         row = self.links.learners[name].restored.get(container_name)
         if row is not None:
             self.links.put_restored(name, container_name, None)
@@ -293,7 +296,7 @@ class Usage:
                 self._remove_container(pod, tracked, name)
 
     def fold(self, row: int, now: datetime) -> None:
-        """Keep an aggregate that no container feeds with what was restored from checkpoints."""
+        """Move an aggregate that no container feeds into its autoscalers' restored ones."""
         container_name = self.aggregates.key(row).container_name
         for name in sorted(self.links.learners_of(row)):
             learner = self.links.learners[name]
@@ -334,10 +337,10 @@ class Usage:
             self.aggregates.override(row, () if policy is None else (policy,))
 
     def _resume(self, row: int, place: Place) -> None:
-        """Let a new container go on in the window that it had in the role that it has now.
+        """Resume the remembered window of a new container, for the role that it has now.
 
-        Windows of other roles are left to be booked where they were: whoever learns from this role
-        has nothing to do with them. What was read in any role is not read again.
+        Windows of other roles stay expected, and are booked where they were: autoscalers that learn
+        from this role do not use them. A sample that was read in any role is not read again.
         """
         expected = self._expected.pop(place, None)
         if expected is None:
@@ -357,13 +360,13 @@ class Usage:
             self._expected[place] = left
 
     def _may_learn(self, name: AutoscalerName, aggregate: int) -> bool:
-        """Whether an autoscaler learns from an aggregate, or may once its target is found."""
+        """Return True if an autoscaler learns from an aggregate, or may once it has a target."""
         learner = self.links.learners.get(name)
         is_waiting = learner is not None and learner.selector is None
         return is_waiting or name in self.links.learners_of(aggregate)
 
     def _book_resumed(self) -> None:
-        """Book what resumed containers have in their windows, many at once at a start."""
+        """Book the windows of resumed containers, many at once after a start."""
         resumed, self._resumed = self._resumed, []
         self.aggregates.book_windows(resumed)
 
@@ -374,7 +377,7 @@ class Usage:
             before = int(self.containers.aggregate[row])
             if aggregate != before:
                 self.containers.move(row, aggregate)
-                # What was measured until now may have been measured in the old role.
+                # Samples taken until now may have been measured in the old role.
                 self.containers.outdate(row, to_seconds(now, missing=0.0))
                 self._feed(before, -1, now)
                 self._feed(aggregate, 1, now)
@@ -390,7 +393,7 @@ class Usage:
         was_live = feeders[aggregate] > 0
         feeders[aggregate] += change
         if was_live != (feeders[aggregate] > 0):
-            # The pod's floor is split over the containers that live.
+            # The pod's floor is split over its live containers, so their number matters.
             self.links.touch(aggregate)
         if not was_live:
             self.aggregates.floats("live_since")[aggregate] = to_seconds(now, missing=0.0)

@@ -1,9 +1,9 @@
-"""Containers: what is remembered of each running container between two samples.
+"""Containers: the state of each running container between two samples.
 
-A container is a row: which aggregate it feeds, when its last samples were taken, and its current
-memory window. A pod whose labels change feeds other aggregates from then on. The window that it
-leaves behind is parked, and goes on if the pod comes back to those labels: a peak is replaced only
-where it was booked.
+A container is a row: the aggregate it feeds, the times of its last samples, and its current memory
+window. A pod whose labels change feeds other aggregates from then on. The window that it leaves
+behind is parked, and resumes if the pod comes back to those labels: a peak is replaced only where
+it was booked.
 """
 
 import math
@@ -32,7 +32,7 @@ _BLANK: Final = np.array(
     ],
 )
 REQUESTS: Final = {Resource.CPU: "cpu", Resource.MEMORY: "memory"}
-"""The columns of what containers request, in millicores and bytes; NaN for nothing."""
+"""The columns of containers' requests, in millicores and bytes; NaN for no request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +45,21 @@ class PodName:
 
 @dataclass(frozen=True, slots=True)
 class ContainerMemory:
-    """What is remembered of one container, as it outlives a restart; times are seconds."""
+    """The state of one container that outlives a restart; times are seconds."""
 
     last_cpu: float = -math.inf
-    """When its last samples were taken; -inf where there was none."""
+    """Times of its last samples (this and `last_memory`); -inf where there was none."""
     last_memory: float = -math.inf
     window_end: float | None = None
     """The end of its current window; None before the first reading."""
     usage_peak: float = 0.0
     oom_peak: float = 0.0
     is_saved: bool = False
-    """Whether a checkpoint of that moment holds the window's peak: it does once that is closed."""
+    """True if a checkpoint of that moment holds the window's peak: it does once that is closed."""
 
     @property
     def peak(self) -> float:
-        """What is booked for the window."""
+        """The peak that is booked for the window."""
         return max(self.usage_peak, self.oom_peak)
 
 
@@ -74,27 +74,27 @@ class Containers:
         return len(self._rows)
 
     def floats(self, column: str) -> Floats:
-        """A column of numbers; it is stale once another container was added."""
+        """Return a column of numbers; it is stale once another container was added."""
         return self._rows.data[column]
 
     @property
     def aggregate(self) -> Ints:
-        """Which aggregate each row feeds; -1 for unused rows."""
+        """The aggregate that each row feeds; -1 for unused rows."""
         return self._rows.data["aggregate"]
 
     def add(self, aggregate: int, born: float = -math.inf) -> int:
-        """A new container that feeds an aggregate; nothing that was read before its birth is its.
+        """Add a container that feeds an aggregate; samples from before its birth are not its own.
 
-        A pod may have the name of an earlier one, of which a late answer still tells.
+        Its pod may have the name of an earlier one, and a late answer may still report that one.
         """
         row = self._rows.allocate()
         self.aggregate[row] = aggregate
-        # What is read in that very moment counts.
+        # A sample of that very moment counts.
         self.floats("born")[row] = math.nextafter(born, -math.inf)
         return row
 
     def move(self, row: int, aggregate: int) -> None:
-        """Let a container feed another aggregate, in the window that it last had there."""
+        """Make a container feed another aggregate, in the window that it last had there."""
         here = np.array([row])
         left = self.windows(here)
         parked = self._parked.setdefault(row, {})
@@ -104,13 +104,13 @@ class Containers:
         self.put_windows(here, parked.pop(aggregate, _NO_WINDOW))
 
     def outdate(self, row: int, seconds: float) -> None:
-        """Let readings of a container count only if they are newer than that."""
+        """Make readings of a container count only if they are newer than `seconds`."""
         for column in ("last_cpu", "last_memory"):
             self.floats(column)[row] = max(self.floats(column)[row], seconds)
 
     def recall(self, row: int, now: float) -> ContainerMemory:
-        """What is remembered of a container at that moment."""
-        # All fields at once: to read them one by one takes five times as long.
+        """Return the state of a container, to be remembered at that moment."""
+        # All fields at once: reading them one by one takes five times as long.
         _, last_cpu, last_memory, end, usage_peak, oom_peak, *_ = self._rows.data[row].item()
         return ContainerMemory(
             last_cpu,
@@ -122,7 +122,7 @@ class Containers:
         )
 
     def resume(self, row: int, memory: ContainerMemory) -> None:
-        """Let a new container go on from what is remembered of it."""
+        """Give a new container the state that was remembered of it."""
         record = self._rows.data[row]
         record["last_cpu"] = memory.last_cpu
         record["last_memory"] = memory.last_memory
@@ -131,7 +131,7 @@ class Containers:
         record["oom_peak"] = memory.oom_peak
 
     def put_requests(self, row: int, requests: Resources) -> None:
-        """Note what a container requests."""
+        """Note the requests of a container."""
         for resource, column in REQUESTS.items():
             self.floats(column)[row] = requests.get(resource, np.nan)
 
@@ -141,12 +141,12 @@ class Containers:
         self._parked.pop(row, None)
 
     def drop_parked(self, aggregate: int) -> None:
-        """Forget the windows parked under an aggregate that is no more."""
+        """Forget the windows parked under an aggregate that no longer exists."""
         for parked in self._parked.values():
             parked.pop(aggregate, None)
 
     def windows(self, rows: Ints) -> Windows:
-        """The current windows of some containers."""
+        """Return the current windows of some containers."""
         data = self._rows.data
         return Windows(data["window_end"][rows], data["usage_peak"][rows], data["oom_peak"][rows])
 

@@ -1,12 +1,12 @@
-"""Replay: the past usage of one namespace, learned through the same intake as live samples.
+"""Replay: past usage of one namespace, learned through the same intake as live samples.
 
-What is replayed stays apart until all of it is there; then it joins what was restored from
-checkpoints, all at once, so that no recommendation is made of half a history. No sample counts
-twice: of each container of an autoscaler a checkpoint covers the time from its first sample to its
-last one, and live samples cover everything from the first of them on. History fills the rest.
+Replayed samples stay apart until all of them are there. Then they join the restored checkpoints,
+all at once, so that no recommendation is made from half a history. No sample counts twice: for each
+container of an autoscaler a checkpoint covers the time from its first sample to its last one, and
+live samples cover everything from the first of them on. History fills the rest.
 
-Memory windows of a container that still runs follow each other over the seam: those of the past lie
-as its live ones do, and a window that is open at the seam goes on with the peak that it had.
+Memory windows of a container that still runs follow each other over the seam. Past windows are
+aligned with its live ones, and a window that is open at the seam keeps the peak that it had.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ _Seat = tuple[AutoscalerName, PodContainer]
 
 
 _Known = tuple[float, float, float]
-"""What is known without history: the first and last sample saved, the first one read live."""
+"""Times known without history: the first and last sample saved, the first one read live."""
 _EVERYTHING: Final[_Known] = (-np.inf, np.inf, -np.inf)
 _NOTHING: Final[_Known] = (np.inf, -np.inf, np.inf)
 
@@ -47,7 +47,7 @@ class HistoryReplay:
         autoscalers: Iterable[AutoscalerName],
         pods: Mapping[str, PastPod],
     ) -> None:
-        """A replay for autoscalers that learn already; the pods are those of the past, by name."""
+        """Make a replay for autoscalers that learn already; `pods` has past pods by name."""
         self._usage = usage
         self._namespace = namespace
         self._selectors = {name: usage.links.learners[name].selector for name in autoscalers}
@@ -71,7 +71,7 @@ class HistoryReplay:
         return total
 
     def finish(self, now: datetime) -> set[AutoscalerName]:
-        """Let the autoscalers know what was replayed; those that are for the same pods still."""
+        """Hand the replayed history over; return the autoscalers still for the same pods."""
         learners = self._usage.links.learners
         served = {
             name
@@ -90,7 +90,7 @@ class HistoryReplay:
         return served
 
     def abandon(self) -> None:
-        """Forget what was replayed and not handed over."""
+        """Forget the replayed samples that were not handed over."""
         for row in self._aggregates.values():
             self._usage.aggregates.release(row)
         for row in self._containers.values():
@@ -99,7 +99,7 @@ class HistoryReplay:
         self._containers.clear()
 
     def _seat(self, containers: Iterable[PodContainer]) -> Iterator[list[_Seat | None]]:
-        """Whose each container is; a second time for those that two autoscalers learn from."""
+        """Yield the learner of each container; once more for containers with several learners."""
         given = [(container, self._learners_of(container)) for container in containers]
         for turn in range(max((len(names) for _, names in given), default=0)):
             yield [
@@ -115,7 +115,7 @@ class HistoryReplay:
         return [name for name in self._learners[pod] if self._is_of_use(name, container_name)]
 
     def _match(self, pod: str) -> list[AutoscalerName]:
-        """Who learns from a pod: by its labels, or by its owners where nobody tells its labels."""
+        """Find the learners of a pod: by its labels, or by owners where labels are unknown."""
         known = self._pods.get(pod, PastPod())
         labels = self._usage.labels_of(PodName(self._namespace, pod))
         if labels is None and known.labels:
@@ -125,7 +125,7 @@ class HistoryReplay:
         return self._usage.links.matching_learners(self._namespace, labels)
 
     def _index_targets(self) -> dict[Owner, list[AutoscalerName]]:
-        """The autoscalers that are for all pods of their target, by target."""
+        """Index the autoscalers that are for all pods of their target, by target."""
         found: dict[Owner, list[AutoscalerName]] = {}
         for name in sorted(self._selectors):
             autoscaler = self._usage.links.learners[name].autoscaler
@@ -135,12 +135,12 @@ class HistoryReplay:
         return found
 
     def _is_of_use(self, name: AutoscalerName, container_name: str) -> bool:
-        """Whether the pods of an autoscaler still have such a container; if it has any pods."""
+        """Return True if pods of an autoscaler still have such a container, or it has no pods."""
         learner = self._usage.links.learners.get(name)
         return learner is not None and (not learner.linked or container_name in learner.linked)
 
     def _uncovered(self, seats: list[_Seat | None], past: PastUsage) -> Booleans:
-        """Which samples are somebody's, and not known already."""
+        """Return, per sample, True if it has a learner and is not known already."""
         keys = [None if seat is None else (seat[0], seat[1][1]) for seat in seats]
         known = {key: self._known(key) for key in set(keys) if key is not None}
         spans = [_EVERYTHING if key is None else known[key] for key in keys]
@@ -160,12 +160,12 @@ class HistoryReplay:
             return (*_NOTHING[:2], live_from)
         begin, end = aggregates.floats("first")[saved], aggregates.floats("last")[saved]
         if not np.isfinite(begin) and aggregates.holds_anything(saved):
-            # It knows of memory alone, and does not say since when.
+            # It has memory samples only, and no time of the first one.
             begin, end = -np.inf, aggregates.floats("created")[saved]
         return float(begin), float(end), live_from
 
     def _live_from(self, rows: Ints) -> float:
-        """When the first live sample was taken; where only memory is read that is not known."""
+        """Return the time of the first live sample; of creation where only memory was read."""
         aggregates = self._usage.aggregates
         first, created = aggregates.floats("first")[rows], aggregates.floats("created")[rows]
         is_read = np.isfinite(aggregates.floats("last_memory")[rows])
@@ -175,7 +175,7 @@ class HistoryReplay:
     def _rows(
         self, seats: list[_Seat | None], past: PastUsage, chosen: Booleans, now: datetime
     ) -> Ints:
-        """The rows of containers that have samples to be added; -1 for all others."""
+        """Return the rows of containers that have samples to add; -1 for all others."""
         rows = np.full(len(seats), -1, np.int64)
         starts = np.searchsorted(past.owners, np.arange(len(seats)))
         for place in row_table.list_distinct(past.owners[chosen]).tolist():
@@ -199,7 +199,7 @@ class HistoryReplay:
         return self._usage.containers.add(self._aggregates[key])
 
     def _align(self, row: int, container: PodContainer, begin: float) -> None:
-        """Let the windows of a container that runs lie as they do now."""
+        """Align the windows of a container that still runs with its live ones."""
         live = self._live(container)
         containers = self._usage.containers
         end = np.nan if live is None else containers.floats("window_end")[live]
@@ -213,7 +213,7 @@ class HistoryReplay:
         return self._usage.containers_of(PodName(self._namespace, pod)).get(container_name)
 
     def _hand_over(self, name: AutoscalerName, now: float) -> None:
-        """Let containers that run go on from what is known of them now."""
+        """Make running containers resume from the replayed state."""
         pairs = [
             (row, live)
             for (owner, container), row in self._containers.items()
@@ -225,15 +225,15 @@ class HistoryReplay:
             times = containers.floats(column)
             times[live_rows] = np.maximum(times[live_rows], times[past])
         before, current = containers.windows(past), containers.windows(live_rows)
-        # A window of the past goes on where there is none yet, or the same, or where all that was
-        # read since lies in it.
+        # A past window goes on where there is no live one yet, or the same, or where all samples
+        # read since lie in it.
         goes_on = np.isnan(current.end) | (current.end == before.end)
         goes_on |= (before.end > now) & (before.end < current.end)
         goes_on &= np.isfinite(before.end)
         self._join(past[goes_on], live_rows[goes_on])
 
     def _join(self, past: Ints, live: Ints) -> None:
-        """Move open windows of the past to the containers that they are of, with their peaks."""
+        """Move open past windows, with their peaks, to the containers that they belong to."""
         containers, aggregates = self._usage.containers, self._usage.aggregates
         before, current = containers.windows(past), containers.windows(live)
         places = np.arange(len(past))

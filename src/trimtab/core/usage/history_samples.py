@@ -1,7 +1,7 @@
-"""Past usage: samples of long ago as columns, and the parts in which they are asked for.
+"""Past usage: samples as columns, and the shards in which they are requested.
 
-Where they come from is told elsewhere. A part is one namespace and a stretch of time, small enough
-that its answer can be held in memory; parts of a namespace follow each other in time.
+A shard is one namespace and a stretch of time, small enough that its answer fits in memory. Shards
+of a namespace follow each other in time.
 """
 
 import re
@@ -29,7 +29,7 @@ class Shard:
 
     @property
     def moments(self) -> int:
-        """How many samples of a container it has at most."""
+        """Maximum number of samples of one container."""
         return int((self.end - self.begin) / self.step) + 1
 
 
@@ -39,9 +39,9 @@ class PastUsage:
 
     containers: tuple[PodContainer, ...] = ()
     owners: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Which of the containers each sample is of; these come one after the other."""
+    """The container of each sample, as an index; containers come one after the other."""
     values: Floats = field(default_factory=lambda: np.zeros(0))
-    """Millicores of CPU or bytes of memory, as they were told: perhaps absurd."""
+    """Millicores of CPU or bytes of memory, as they were reported: perhaps absurd."""
     times: Floats = field(default_factory=lambda: np.zeros(0))
     """Seconds since the epoch, in their order within a container."""
 
@@ -51,7 +51,7 @@ class PastUsage:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Samples of one container by one teller; others may tell of the same container."""
+    """Samples of one container from one source; other sources may report the same container."""
 
     container: PodContainer
     times: Floats
@@ -61,7 +61,10 @@ class Series:
 def plan_shards(
     namespace: str, *, end: datetime, length: timedelta, step: timedelta, most_moments: int
 ) -> Iterator[Shard]:
-    """All parts of a namespace's history, the oldest first, each of so many moments at most."""
+    """Yield all shards of a namespace's history, the oldest first.
+
+    Each has at most `most_moments` moments.
+    """
     moments = int(length / step) + 1
     begin = end - (moments - 1) * step
     for first in range(0, moments, most_moments):
@@ -70,7 +73,7 @@ def plan_shards(
 
 
 def halve(shard: Shard) -> tuple[Shard, ...]:
-    """Two parts instead of one, the older one first; none if it has but one moment."""
+    """Split a shard into two, the older one first; none if it has only one moment."""
     first = shard.moments // 2
     if first == 0:
         return ()
@@ -79,10 +82,10 @@ def halve(shard: Shard) -> tuple[Shard, ...]:
 
 
 def gather(series: Iterable[Series]) -> PastUsage:
-    """The samples of many series as columns.
+    """Merge the samples of many series into columns.
 
-    A container that was restarted, or that two jobs scrape, has several series; of what they tell
-    of the same moment the largest counts, and what is no number only where there is nothing else.
+    A container that was restarted, or that two jobs scrape, has several series. Where they report
+    the same moment the largest value counts; NaN counts only where there is no other value.
     """
     given = list(series)
     containers = tuple(sorted({one.container for one in given}))
@@ -111,7 +114,7 @@ Owner: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PastPod:
-    """What is known of a pod that is gone."""
+    """The known facts about a pod that is gone."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     owners: tuple[Owner, ...] = ()
@@ -120,18 +123,18 @@ class PastPod:
 
 @dataclass(frozen=True, slots=True)
 class PodTrace:
-    """What is told of a pod: its labels or its owners, and until when that was so."""
+    """One report about a pod: its labels or its owners, and until when they held."""
 
     pod: str
     labels: Mapping[str, str]
-    """With the names that metrics can have."""
+    """Label names are as metrics can spell them."""
     until: float
     """Seconds since the epoch."""
     owners: tuple[Owner, ...] = ()
 
 
 def restore_pods(traces: Iterable[PodTrace], known_names: Iterable[str]) -> dict[str, PastPod]:
-    """What is known of each pod, the newest where it changed, under the names that are known."""
+    """Return the newest facts about each pod, with label names spelled as in `known_names`."""
     by_form: dict[str, list[str]] = {}
     for name in sorted(set(known_names)):
         by_form.setdefault(_form(name), []).append(name)
@@ -154,7 +157,7 @@ def restore_pods(traces: Iterable[PodTrace], known_names: Iterable[str]) -> dict
 
 
 def list_owners(owner: Owner, owners: Mapping[Owner, Owner]) -> tuple[Owner, ...]:
-    """An owner and all who own it in turn, given who owns whom."""
+    """List an owner and the owners above it, given the owner of each."""
     found = [owner]
     while (above := owners.get(found[-1])) is not None and above not in found:
         found.append(above)
@@ -162,5 +165,5 @@ def list_owners(owner: Owner, owners: Mapping[Owner, Owner]) -> tuple[Owner, ...
 
 
 def _form(name: str) -> str:
-    """What is left of a name in metrics; kube-state-metrics takes humps away, too."""
+    """Return a label name as metrics spell it; kube-state-metrics rewrites camel case, too."""
     return _HUMP.sub(r"\1_\2", _NOT_IN_METRICS.sub("_", name)).lower()

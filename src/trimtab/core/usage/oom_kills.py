@@ -1,6 +1,6 @@
-"""OOM kills: what two looks at a pod tell about memory that was missing.
+"""OOM kills: find them by comparing two observations of a pod.
 
-A kill is known by the moment at which it ended a container, so that it counts exactly once however
+A kill is identified by the moment at which it ended a container. So it counts exactly once, however
 often and in whatever states the container is seen afterwards (terminated, waiting, running again).
 """
 
@@ -14,16 +14,16 @@ from trimtab.core.model.resources import Resource
 
 @dataclass(frozen=True, slots=True)
 class OomKill:
-    """A container that was killed for want of memory."""
+    """A container that was OOM-killed."""
 
     container_name: str
     memory_bytes: int
-    """What it had asked for, or used, when that was not enough; 0 if it asked for nothing."""
+    """Its memory request, or usage, when that was not enough; 0 if it had no request."""
     time: datetime
 
 
 def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
-    """The kills that the later look at a pod shows and the earlier one did not."""
+    """Return the kills that the later observation of a pod shows and the earlier one did not."""
     known = {container.name: container for container in before.containers}
     return tuple(
         kill
@@ -34,10 +34,10 @@ def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
 
 
 def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
-    """All kills that a pod shows that nobody looked at before, and that can be judged by it.
+    """Return all kills of a pod without an earlier observation, if its requests can judge them.
 
-    Once it was resized in place, a container that runs again may have more because of that very
-    kill. With what it has now, the kill would ask for more each time that somebody starts to look.
+    Once a pod was resized in place, a container that runs again may have more because of that very
+    kill. Judged by its present request, the kill would ask for more at each first observation.
     """
     unharmed = [
         replace(container, termination=None, last_termination=None) for container in pod.containers

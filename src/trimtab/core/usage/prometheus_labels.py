@@ -1,7 +1,7 @@
-"""Conventions: by which labels those who scrape a cluster tell containers and pods apart.
+"""Conventions: the labels by which metrics identify containers and pods.
 
-They differ by the version of the kubelet, by the scraper and by how that is set up. What an
-operator says counts; all else is found out by counting which series there are.
+They differ by the version of the kubelet, by the scraper and by its configuration. An operator's
+setting wins; all else is found out by counting the series that exist.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,19 +23,19 @@ class UsageLabels:
 
 @dataclass(frozen=True, slots=True)
 class PodLabels:
-    """Where the labels of pods are found: a metric, and how its own labels are to be read."""
+    """The place of pods' labels: a metric, and the meaning of its own labels."""
 
     metric: str
     """With its braces, if it has any, and without a range."""
     prefix: str
-    """With what the labels that are labels of the pod begin."""
+    """Prefix of those labels that are labels of the pod."""
     namespace: str
     pod: str
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerLabels:
-    """The labels by which kube-state-metrics names the pods whose owners it tells."""
+    """The labels by which kube-state-metrics names pods in its metrics about owners."""
 
     namespace: str
     pod: str
@@ -43,20 +43,20 @@ class OwnerLabels:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How many series follow some labels, by the job that scrapes them."""
+    """The number of series that follow some labels, by the job that scrapes them."""
 
     labels: UsageLabels
     by_job: Mapping[str, int]
 
     @property
     def total(self) -> int:
-        """How many there are in all."""
+        """The number of series in all."""
         return sum(self.by_job.values())
 
 
 @dataclass(frozen=True, slots=True)
 class UsageConvention:
-    """How series of usage are to be asked for."""
+    """The labels and the job with which to query series of usage."""
 
     labels: UsageLabels
     job: str = ""
@@ -64,10 +64,10 @@ class UsageConvention:
 
 
 ORIGINAL: Final = UsageLabels("namespace", "pod_name", "name")
-"""What the original takes for granted."""
+"""The labels that the original assumes."""
 
 KNOWN: Final = (
-    # A scraper that does not honour labels has moved them out of the way of its own.
+    # A scraper without `honor_labels` renames the original labels to `exported_…`.
     UsageLabels("exported_namespace", "exported_pod", "exported_container"),
     UsageLabels("exported_namespace", "pod", "container"),
     # The kubelet since Kubernetes 1.16, and before.
@@ -98,13 +98,13 @@ KNOWN_OWNER_LABELS: Final = (
 )
 
 _USUAL_WINDOW: Final = timedelta(minutes=5)
-"""A rate over so much time says what a container used at a moment, whatever its life was before."""
+"""A rate over this time shows the usage at a moment, whatever the container did before."""
 _SAMPLES_PER_RATE: Final = 4
-"""A rate over so many samples survives that one of them is missing."""
+"""A rate over this many samples survives that one of them is missing."""
 
 
 def list_usage_labels(wanted: UsageLabels) -> Sequence[UsageLabels]:
-    """The labels to look for; each that differs from the original's default is there in all."""
+    """List the labels to look for; a setting that differs from the original's default is in all."""
     return _distinct(
         UsageLabels(
             _chosen(wanted.namespace, ORIGINAL.namespace, known.namespace),
@@ -116,7 +116,7 @@ def list_usage_labels(wanted: UsageLabels) -> Sequence[UsageLabels]:
 
 
 def list_pod_labels(wanted: PodLabels) -> Sequence[PodLabels]:
-    """The places to look for labels of pods; what differs from the default is there in all."""
+    """List the places of pods' labels; a setting that differs from the default is in all."""
     usual = ORIGINAL_POD_LABELS
     return _distinct(
         PodLabels(
@@ -132,9 +132,9 @@ def list_pod_labels(wanted: PodLabels) -> Sequence[PodLabels]:
 def choose_usage(
     found: Sequence[Census], job: str, *, is_job_demanded: bool
 ) -> UsageConvention | None:
-    """The labels that most series follow, the first ones if equally many; None if there are none.
+    """Choose the labels that most series follow, the first of equals; None if there are no series.
 
-    A job that nobody has demanded is taken if it is there; without it all jobs count.
+    A job that the operator did not demand is used if it exists; otherwise all jobs count.
     """
     counted = [
         Census(one.labels, {job: one.by_job.get(job, 0)} if is_job_demanded else one.by_job)
@@ -147,20 +147,21 @@ def choose_usage(
 
 
 def sample_interval(counts: Mapping[timedelta, float]) -> timedelta | None:
-    """How far samples are apart, given how many spans of time have; None if nobody knows.
+    """Return the interval between samples, given their number in several spans; None if unknown.
 
-    Who scrapes since a minute has few samples in five, but as many as ever in one.
+    A scraper that started a minute ago has few samples in five minutes, but the usual number in
+    one.
     """
     apart = [span / count for span, count in counts.items() if count > 1]
     return min(apart, default=None)
 
 
 def rate_window(step: timedelta, interval: timedelta | None) -> timedelta:
-    """Over how much time a rate is to be taken, given how far moments and samples are apart.
+    """Return the time over which to take a rate, given the steps of moments and of samples.
 
-    Not over all of a long step, as the original does: what a container used in the minutes before a
-    moment is what a live sample says of it, and an hour in which it ran for ten minutes is not an
-    hour of little use.
+    The window does not cover all of a long step, as the original's does. A live sample shows the
+    usage in the minutes before a moment. An hour in which a container ran for ten minutes is not an
+    hour of little usage.
     """
     usual = min(step, _USUAL_WINDOW)
     if interval is None:
@@ -170,7 +171,7 @@ def rate_window(step: timedelta, interval: timedelta | None) -> timedelta:
 
 
 def strip_range(metric: str) -> str:
-    """The metric without the range that the original wants to be given with it."""
+    """Return the metric without the range that the original requires with it."""
     return metric[: metric.rindex("[")] if metric.endswith("]") else metric
 
 

@@ -1,8 +1,8 @@
-"""Garbage: which histories nothing will be learned from any more.
+"""Retention: drop histories from which nothing can be learned any more.
 
-Aggregates follow the rule of `aggregates.expendable`. What was restored from a checkpoint follows
-its container: when an autoscaler's pods live on without a container of that name, and no sample of
-it came for a lifetime, the name is history, and so is its checkpoint.
+Aggregates follow the rule of `aggregates.expendable`. An aggregate restored from a checkpoint
+follows its container. It becomes garbage when no sample came for a lifetime, while the
+autoscaler's pods live on without a container of that name. Its checkpoint becomes garbage with it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from trimtab.core.usage.selector_index import AutoscalerAggregates
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What was forgotten."""
+    """The aggregates and checkpoints that were forgotten."""
 
     aggregates: int = 0
     checkpoints: tuple[CheckpointKey, ...] = ()
@@ -89,9 +89,9 @@ def _is_past(usage: Usage, row: int, now: float) -> bool:
 
 
 def fold_idle(usage: Usage, now: datetime) -> int:
-    """Fold what no pod feeds and nothing was heard of for an interval, and tell how much it was.
+    """Fold aggregates that no pod feeds and that had no sample for an interval; count them.
 
-    What nobody learns from yet waits: an autoscaler may still come.
+    An aggregate from which no autoscaler learns yet waits: an autoscaler may still come.
     """
     aggregates = usage.aggregates
     rows = aggregates.keyed_rows()
@@ -108,9 +108,9 @@ def fold_idle(usage: Usage, now: datetime) -> int:
 def find_stale(
     usage: Usage, now: datetime, limit: timedelta, *, ended: Iterable[PodName]
 ) -> dict[AutoscalerName, tuple[str, ...]]:
-    """The running containers of each autoscaler of which no sample came for longer than a limit.
+    """Find, by autoscaler, running containers without any sample for longer than a limit.
 
-    Of the pods, `ended` are those that succeeded or failed: nobody waits for samples of theirs.
+    Of the pods, `ended` are those that succeeded or failed: no more samples of theirs are expected.
     """
     aggregates, links = usage.aggregates, usage.links
     rows = aggregates.keyed_rows()

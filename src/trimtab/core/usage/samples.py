@@ -1,9 +1,9 @@
-"""Intake: a batch of samples to its containers' aggregates, as array operations.
+"""Intake: add a batch of samples to its containers' aggregates, as array operations.
 
 A batch may hold any number of samples of a container; its order is the order in which they were
-read. What is refused changes nothing and is counted: values and times that cannot be, samples of
-unknown containers or from the future, and samples no newer than what the container already told or
-from before it was there.
+read. A refused sample changes nothing and is counted. Refused are impossible values and times, and
+samples of unknown containers or from the future. So are samples no newer than the container's last
+one, or from before its birth.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ _EARLIEST: Final = 0.0
 _LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
 
 MOST_MILLICORES: Final = 1e8
-"""100 000 cores, a hundred times what a histogram tells apart: no machine has so many."""
+"""100 000 cores, a hundred times the last bucket of the histogram: no machine has as many."""
 MOST_BYTES: Final = 2.0**50
-"""1 PiB, a thousand times what a histogram tells apart."""
+"""1 PiB, a thousand times the last bucket of the histogram."""
 
 MOST_AHEAD: Final = 300.0
 """Seconds by which a node's clock may be ahead of ours, as far as other protocols allow it too.
@@ -51,23 +51,23 @@ class Samples:
         return len(self.containers)
 
     def pick(self, chosen: Ints | Booleans) -> "Samples":
-        """Some of them, in the given order."""
+        """Return some of the samples, in the given order."""
         return Samples(self.containers[chosen], self.values[chosen], self.times[chosen])
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """What became of a batch."""
+    """The numbers of accepted and of refused samples of a batch."""
 
     accepted: int = 0
     outdated: int = 0
-    """Refused because the container had told as much or more before, or was not there yet."""
+    """Refused as older than the container's last sample or birth, or as known already."""
     absurd: int = 0
     """Refused because no container can have used that then, or because it is not known."""
 
     @property
     def discarded(self) -> int:
-        """How many were refused."""
+        """The number of refused samples."""
         return self.outdated + self.absurd
 
     def __add__(self, other: "SampleCounts") -> "SampleCounts":
@@ -137,12 +137,12 @@ def _add_one_kill_each(
 
 
 def _known_until(containers: Containers, last: Floats) -> Floats:
-    """Up to when nothing that is told of a container can be new of it."""
+    """Return, by container, the later of its last sample and its birth."""
     return np.maximum(last, containers.floats("born"))
 
 
 def _needed(aggregates: Aggregates, containers: Containers, kills: Samples) -> Floats:
-    """What the killed containers should have had."""
+    """Return the amounts of memory that the killed containers should have had."""
     owners = containers.aggregate[kills.containers]
     used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])
     by_ratio = buckets.truncate(used * aggregates.floats("bump_ratio")[owners])
@@ -172,7 +172,7 @@ def _fold(
 
 
 def _sane(samples: Samples, now: float, most: float) -> Samples:
-    """What can be true now, grouped by container, each one's samples in their order."""
+    """Return the samples that can be true now, grouped by container, each one's in their order."""
     values, times = samples.values, samples.times
     possible = (samples.containers >= 0) & (values >= 0) & (values <= most)
     possible &= (times >= _EARLIEST) & (times < _LATEST) & (times <= now + MOST_AHEAD)
@@ -183,18 +183,18 @@ def _sane(samples: Samples, now: float, most: float) -> Samples:
 
 
 def _newest_before(samples: Samples, last: Floats) -> Floats:
-    """When the newest sample before each one was taken, in the batch or before it."""
+    """Return the time of the newest sample before each one, in the batch or before it."""
     newest = last[samples.containers]
     same = samples.containers[1:] == samples.containers[:-1]
     if not same.any():
         return newest
     if not (same & (samples.times[1:] < samples.times[:-1])).any():
-        # Whoever tells everything in its order has told the newest just before.
+        # Samples are in order of time here, so the newest is the one just before.
         newest[1:] = np.where(same, np.maximum(newest[1:], samples.times[:-1]), newest[1:])
         return newest
     moments, ranks = np.unique(samples.times, return_inverse=True)
     # Containers in the high part of a whole number, ranks of times in the low one: the running
-    # maximum of it is the running maximum of times that starts anew at each container.
+    # maximum of it is the running maximum of times that restarts at each container.
     bases = samples.containers * len(moments)
     running = np.maximum.accumulate(bases + ranks)
     before = moments[np.where(same, running[:-1] - bases[1:], 0)]
@@ -203,7 +203,7 @@ def _newest_before(samples: Samples, last: Floats) -> Floats:
 
 
 def _turns(samples: Samples) -> Iterator[Samples]:
-    """The first sample of each container, then the second ones, and so on."""
+    """Yield the first sample of each container, then the second ones, and so on."""
     starts = memory_peaks.run_starts(samples.containers)
     lengths = np.diff(starts, append=len(samples))
     turn = np.arange(len(samples)) - np.repeat(starts, lengths)

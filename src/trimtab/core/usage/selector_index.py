@@ -1,9 +1,9 @@
-"""Links: which aggregates each autoscaler learns from.
+"""Links: the aggregates from which each autoscaler learns.
 
 An autoscaler learns from every aggregate of its namespace whose labels its selector matches,
-whoever governs the pods, and from what its checkpoints held when they were read. Both sides are
-indexed by one label of the selector, so that a new label set meets only the few autoscalers that
-could match it, and a new autoscaler only the few label sets that it could match.
+even if another autoscaler governs the pods. It also learns from its restored checkpoints. Both
+sides are indexed by one label of the selector. So a new label set meets only the few autoscalers
+that could match it, and a new autoscaler only the few label sets that it could match.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ class AutoscalerAggregates:
 
     autoscaler: Autoscaler
     selector: Selector | None
-    """Which pods it is for, all things considered; None for no pods at all."""
+    """Selects its pods, by its target and its own selector; None for no pods at all."""
     linked: dict[str, set[int]] = field(default_factory=dict)
     restored: dict[str, int] = field(default_factory=dict)
     last_selector: Selector | None = None
@@ -55,7 +55,7 @@ class AutoscalerAggregates:
         return {name for name, rows in self.linked.items() if any(map(feeders.item, rows))}
 
     def rows(self, container_name: str) -> list[int]:
-        """All aggregates of one container name, the restored one last."""
+        """Return all aggregates of one container name, the restored one last."""
         rows = sorted(self.linked.get(container_name, ()))
         restored = self.restored.get(container_name)
         return rows if restored is None else [*rows, restored]
@@ -70,7 +70,7 @@ class _Siblings:
 
 
 class AggregateIndex:
-    """Who learns from what, kept current as aggregates and autoscalers come and go."""
+    """The links of aggregates and autoscalers, kept current as both come and go."""
 
     def __init__(self) -> None:
         self.learners: dict[AutoscalerName, AutoscalerAggregates] = {}
@@ -81,15 +81,15 @@ class AggregateIndex:
         self._learners_by_row: dict[int, set[AutoscalerName]] = {}
 
     def has_learner(self, namespace: str, labels: LabelSet) -> bool:
-        """Whether any autoscaler would learn from a pod with these labels."""
+        """Return True if any autoscaler would learn from a pod with these labels."""
         return any(True for _ in self._matching_learners(namespace, labels))
 
     def matching_learners(self, namespace: str, labels: LabelSet) -> list[AutoscalerName]:
-        """The autoscalers that would learn from a pod with these labels."""
+        """Return the autoscalers that would learn from a pod with these labels."""
         return sorted(self._matching_learners(namespace, labels))
 
     def shared_labels(self, namespace: str, labels: LabelSet) -> LabelSet:
-        """The same labels, as one object for all who have them."""
+        """Return the same labels, as one object that all pods with them share."""
         siblings = self._siblings.get((namespace, labels))
         return labels if siblings is None else siblings.labels
 
@@ -106,7 +106,7 @@ class AggregateIndex:
             self._link(self.learners[name], row, key.container_name)
 
     def remove_aggregate(self, row: int, key: AggregateKey) -> None:
-        """Unlink an aggregate that is no more."""
+        """Unlink an aggregate that no longer exists."""
         for name in self._learners_by_row.pop(row):
             self._unlink(self.learners[name], row, key.container_name)
         home = (key.namespace, key.labels)
@@ -138,27 +138,27 @@ class AggregateIndex:
                 self._learners_by_row[row].discard(name)
 
     def update_learner(self, autoscaler: Autoscaler) -> None:
-        """Take note of what else an autoscaler says now."""
+        """Replace the object of an autoscaler whose selector is unchanged."""
         learner = self.learners[autoscaler.identity]
         learner.autoscaler = autoscaler
         self._changed.add(learner.name)
 
     def rows_in(self, namespace: str) -> list[int]:
-        """All aggregates of a namespace."""
+        """Return all aggregates of a namespace."""
         homes = [(namespace, labels) for labels in self._labels_by_pin.get((namespace,), ())]
         return sorted(row for home in homes for row in self._siblings[home].rows.values())
 
     def linked_rows(self, name: AutoscalerName) -> list[int]:
-        """All aggregates that an autoscaler is linked to."""
+        """Return all aggregates that an autoscaler is linked to."""
         return [row for rows in self.learners[name].linked.values() for row in rows]
 
     def drain_changed(self) -> set[AutoscalerName]:
-        """The autoscalers about which anything changed since the last time."""
+        """Return the autoscalers about which anything changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def put_restored(self, name: AutoscalerName, container_name: str, row: int | None) -> None:
-        """Replace what is known from a checkpoint."""
+        """Replace the aggregate restored from a checkpoint; None removes it."""
         restored = self.learners[name].restored
         restored.pop(container_name, None)
         if row is not None:
@@ -166,15 +166,15 @@ class AggregateIndex:
         self._changed.add(name)
 
     def touch(self, row: int) -> None:
-        """Note that something else than its links changed about an aggregate."""
+        """Note that something other than its links changed about an aggregate."""
         self._changed |= self._learners_by_row[row]
 
     def learners_of(self, row: int) -> AbstractSet[AutoscalerName]:
-        """The autoscalers that learn from an aggregate."""
+        """Return the autoscalers that learn from an aggregate."""
         return self._learners_by_row[row]
 
     def policies(self, row: int, container_name: str) -> list[ContainerPolicy]:
-        """What the autoscalers that learn from an aggregate say of its container."""
+        """Return the policies of all learners of an aggregate for its container."""
         learners = [self.learners[name] for name in sorted(self._learners_by_row[row])]
         found = [
             autoscalers.policy_for(learner.autoscaler.policies, container_name)
@@ -216,7 +216,7 @@ def _pins_of_labels(namespace: str, labels: LabelSet) -> list[_Pin]:
 
 
 def _pins_of_selector(namespace: str, selector: Selector | None) -> list[_Pin]:
-    """Of these, the labels of a matching pod have exactly one."""
+    """Return pins of which the labels of a matching pod have exactly one."""
     if selector is None:
         return []
     pinning = next(filter(_is_pinning, selector.requirements), None)

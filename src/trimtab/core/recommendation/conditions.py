@@ -1,7 +1,7 @@
-"""Conditions: what an autoscaler's status says about itself, besides its recommendation.
+"""Conditions: the part of an autoscaler's status beside its recommendation.
 
-Conditions of our own are made anew each time and disappear with their cause; those of others are
-carried over. All words that people read in a condition are formed here.
+Our own conditions are rebuilt each time and disappear with their cause; those of others are carried
+over. This module forms all text that people read in a condition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ _NO_PODS: Final = "No pods match this autoscaler"
 
 
 class ConditionType(StrEnum):
-    """The conditions that are ours to set and to take away."""
+    """The conditions that Trimtab sets and removes."""
 
     CONFIG_CONFLICT = "ConfigConflict"
     CONFIG_DEPRECATED = "ConfigDeprecated"
@@ -33,11 +33,11 @@ class ConditionType(StrEnum):
     NO_PODS_MATCHED = "NoPodsMatched"
     RECOMMENDATION_PROVIDED = "RecommendationProvided"
     USAGE_STALE = "UsageStale"
-    """Of running containers no usage is read, so what is recommended stays as it was (F13)."""
+    """Running containers have no recent samples, so their recommendation stays as it was."""
 
 
 class ConditionReason(StrEnum):
-    """Why a condition is as it is, where its type does not say it all."""
+    """The reason of a condition, where its type alone does not say it."""
 
     NO_PODS_MATCHED = "NoPodsMatched"
     NO_SAMPLES = "NoSamples"
@@ -50,7 +50,7 @@ class ConditionReason(StrEnum):
 
 
 class UnsupportedReason(StrEnum):
-    """Why the target or the selector of an autoscaler cannot be used."""
+    """The reason why the target or the selector of an autoscaler cannot be used."""
 
     TARGET_UNREADABLE = "TargetUnreadable"
     TARGET_UNCHECKED = "TargetUnchecked"
@@ -61,7 +61,7 @@ class UnsupportedReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A configuration that cannot be used, and what was said about it."""
+    """A configuration that cannot be used, with the reason and detail."""
 
     reason: UnsupportedReason
     detail: str = ""
@@ -69,29 +69,29 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class ConditionInputs:
-    """What is known of an autoscaler at the end of a tick."""
+    """Facts about an autoscaler at the end of a tick."""
 
     recommendation: PublishedRecommendation
     matches_pods: bool
     unsupported: Unsupported | None = None
     conflicts: Sequence[Conflict] = ()
-    """Of any autoscalers; those of others do not matter."""
+    """Conflicts of any autoscalers; those of others do not matter."""
     fetches_history: bool | None = None
-    """Whether history is still on its way; None leaves that to whoever else may tell of it."""
+    """True while history is being read; None carries the stored condition over."""
     history_problem: str = ""
-    """Why history could not be read, if that was tried."""
+    """The reason why history could not be read; empty if it could, or was not tried."""
     stale_containers: Sequence[str] = ()
     """Running containers of which no sample came for too long."""
     claims: Sequence[HpaClaim] = ()
-    """What horizontal autoscalers scale on."""
+    """Resources that horizontal autoscalers scale on."""
     holds_claimed: bool = True
-    """Whether that is applied no longer."""
+    """True if claimed resources are no longer applied."""
 
 
 def renew_conditions(
     autoscaler: Autoscaler, findings: ConditionInputs, now: datetime
 ) -> tuple[Condition, ...]:
-    """All conditions of the autoscaler, sorted by type; times change only with the status."""
+    """Return all conditions of the autoscaler, sorted by type; times change with statuses only."""
     before = {condition.type: condition for condition in autoscaler.conditions}
     ours = set(ConditionType)
     if findings.fetches_history is None:
@@ -198,7 +198,7 @@ def _format_target(target: TargetReference | None) -> str:
 
 
 def _format_conflicts(identity: AutoscalerName, conflicts: Iterable[Conflict]) -> str:
-    """What the autoscaler shall say of those that match its pods too; empty if none do."""
+    """Format the conflicts of the autoscaler with others that match its pods; empty if none."""
     weaker, stronger = set(), set()
     for conflict in conflicts:
         if conflict.stronger == identity:
@@ -214,6 +214,6 @@ def _format_conflicts(identity: AutoscalerName, conflicts: Iterable[Conflict]) -
 
 
 def dated(condition: Condition, before: Condition | None, now: datetime) -> Condition:
-    """The condition with the time since when it is so, given what it was before."""
+    """Return the condition with the time since when its status holds, given the earlier one."""
     since = before.last_transition_time if before and before.status == condition.status else None
     return replace(condition, last_transition_time=since or now)

@@ -26,9 +26,10 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -> Floats:
-    """How far each history can be trusted: 1 with a sample a minute over the whole interval.
+    """Return the confidence in each history: 1 with a sample a minute over the whole interval.
 
-    A row without samples has its first one at +inf and its last one at -inf, and no confidence.
+    More history gives more than 1. A row without samples has its first one at +inf and its last one
+    at -inf, and no confidence.
     """
     known = np.isfinite(first) & np.isfinite(last) & (counts > 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -39,22 +40,25 @@ def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -
 
 
 class Estimate(NamedTuple):
-    """Target, lower and upper bound of each row in whole numbers, after each step."""
+    """Target, lower and upper bound of each row in whole numbers, after each step.
+
+    Every field has the shape [rows, 3], in the order `TARGET, LOWER, UPPER`.
+    """
 
     base: Floats
     with_margin: Floats
     scaled: Floats
-    """By how far the history can be trusted."""
+    """Scaled by the confidence factors."""
     floored: Ints
 
 
 def estimate(
     percentiles: Floats, confidences: Floats, floors: Ints, margin_fraction: float
 ) -> Estimate:
-    """Target, lower and upper bound of each row, in the percentiles' unit."""
+    """Estimate target, lower and upper bound of each row, in the percentiles' unit."""
     base = buckets.truncate(percentiles)
-    # Without confidence factors are endless, and nothing times that is not a number. Both are
-    # meant: the one ends as the largest estimate, the other as the floor.
+    # Without confidence a factor is infinite, and zero times that is NaN. Both are intended:
+    # infinity becomes the largest estimate, and NaN becomes zero and then the floor.
     with np.errstate(invalid="ignore", over="ignore"):
         with_margin = base + buckets.truncate(base * margin_fraction)
         scaled = buckets.truncate(with_margin * confidence_factors(confidences))
@@ -63,22 +67,22 @@ def estimate(
 
 
 def to_amounts(resource: Resource, percentiles: Floats) -> Floats:
-    """What a bank measures in cores or bytes, in millicores or bytes."""
+    """Convert a bank's cores or bytes to millicores or bytes."""
     return percentiles * _UNITS[resource]
 
 
 def split_floor(pod_floor: int, live_containers: Ints) -> Ints:
-    """The part of a pod's floor that falls to each of so many containers."""
+    """Return the part of a pod's floor for one of its containers, given their number."""
     return buckets.truncate(pod_floor * (1.0 / np.maximum(live_containers, 1))).astype(np.int64)
 
 
 def round_up(amounts: Ints, multiple: int) -> Ints:
-    """The amounts brought up to a multiple; one that makes no sense leaves them alone."""
+    """Round amounts up to a multiple; a multiple of 1 or less leaves them alone."""
     return amounts if multiple <= 1 else -(-amounts // multiple) * multiple
 
 
 def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) -> Ints:
-    """The amounts as the operator wants them printed."""
+    """Round amounts as the settings of the operator ask."""
     rounded = round_up(amounts, settings.of(resource).rounding)
     if resource is Resource.MEMORY and settings.humanize_memory:
         flat = [recommendation.humanize(amount) for amount in rounded.ravel().tolist()]
@@ -87,12 +91,15 @@ def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) 
 
 
 def cap(amounts: Ints, least: ArrayLike, most: ArrayLike) -> Ints:
-    """The amounts inside their caps; the upper one wins where the two contradict each other."""
+    """Bring amounts inside their caps; the upper cap wins where the two contradict each other."""
     return np.minimum(np.maximum(amounts, least), most)
 
 
 def confidence_factors(confidences: Floats) -> Floats:
-    """By what each of the three is multiplied; endless for an upper bound without confidence."""
+    """Return the factors of target, lower and upper bound, float64[rows, 3].
+
+    The factor of an upper bound without confidence is infinite.
+    """
     with np.errstate(divide="ignore", over="ignore"):
         lower = 1 + _LOWER_MULTIPLIER / confidences
         upper = 1 + _UPPER_MULTIPLIER / confidences

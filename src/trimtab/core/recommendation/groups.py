@@ -1,8 +1,8 @@
-"""Blocks: what the containers of each autoscaler are made of, laid out as columns.
+"""Groups and blocks: the containers of each autoscaler, laid out as columns.
 
-A group is one container of one autoscaler: the aggregates that are merged for it, and what the
-policy says of it. A block holds the groups of one autoscaler and is made anew only when something
-about that autoscaler changes; a layout is all blocks behind each other.
+A group is one container of one autoscaler: the aggregates that are merged for it, and its policy. A
+block holds the groups of one autoscaler and is rebuilt only when something about that autoscaler
+changes; a layout is all blocks behind each other.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class AutoscalerGroups:
     """The groups of one autoscaler, sorted by name, without containers that are off or gone."""
 
     uid: str
-    """Which object of the autoscaler's name it is."""
+    """The uid of the autoscaler's object; a new object of the same name has another."""
     container_names: tuple[str, ...]
     groups: NDArray[np.void]
     aggregates: Ints
@@ -58,23 +58,23 @@ class GroupColumns:
 
     @property
     def sizes(self) -> Ints:
-        """How many aggregates each group has: one at least."""
+        """The number of aggregates of each group: at least one."""
         return self.groups["size"]
 
     @property
     def starts(self) -> Ints:
-        """Where the aggregates of each group start."""
+        """The index of the first aggregate of each group."""
         return np.cumsum(self.sizes) - self.sizes
 
     def only(self, chosen: Booleans) -> "GroupColumns":
-        """Some of the groups."""
+        """Return some of the groups."""
         return GroupColumns(self.groups[chosen], self.aggregates[np.repeat(chosen, self.sizes)])
 
 
 def make_block(
     learner: AutoscalerAggregates, feeders: Ints, settings: RecommendationSettings
 ) -> AutoscalerGroups:
-    """The block of one autoscaler, given how many containers feed each aggregate.
+    """Make the block of one autoscaler, given how many containers feed each aggregate.
 
     Containers that no pod has are left out, as long as there are pods at all: a workload without
     any needs the recommendations for its next pod.
@@ -85,7 +85,7 @@ def make_block(
     rows = [learner.rows(name) for name in names]
     groups = np.zeros(len(names), _GROUP)
     groups["size"] = [len(some) for some in rows]
-    # Over so many containers the floor of a pod is split.
+    # The floor of a pod is split over this number of containers.
     groups["live"] = len(names)
     for group, name in zip(groups, names, strict=True):
         _write_policy(group, learner.autoscaler, name, settings)
@@ -94,7 +94,7 @@ def make_block(
 
 
 def lay_out(blocks: Mapping[AutoscalerName, AutoscalerGroups]) -> GroupColumns:
-    """All blocks behind each other."""
+    """Return all blocks behind each other."""
     return GroupColumns(
         np.concatenate([_NO_GROUPS, *(block.groups for block in blocks.values())]),
         np.concatenate([_NO_ROWS, *(block.aggregates for block in blocks.values())]),

@@ -1,6 +1,6 @@
-"""Publications: what every autoscaler should say, and which of them now say something else.
+"""Publications: the recommendation of every autoscaler, and the ones that changed.
 
-All groups (`blocks.py`) of which anything changed are estimated at once, on arrays; records are
+All groups (`groups.py`) about which anything changed are estimated at once, on arrays; records are
 made only for autoscalers whose published numbers changed.
 """
 
@@ -32,17 +32,17 @@ _NUMBERS: Final = (estimators.TARGET, estimators.LOWER, estimators.UPPER, estima
 
 _NOT_CONTROLLED: Final = -1
 NO_SAMPLES: Final = -2
-"""Stands for an amount of which nothing is known."""
+"""Stands for an amount without any sample."""
 _NEVER_PUBLISHED: Final = -3
 _ABSENT: Final = (_NOT_CONTROLLED, NO_SAMPLES)
 
 
 @dataclass(frozen=True, slots=True)
 class UncappedTargets:
-    """What all groups would have as targets if no policy capped them, as columns."""
+    """Targets of all groups before policies cap them, as columns."""
 
     owners: Sequence[AutoscalerName]
-    """Whose group it is."""
+    """The autoscaler of each group."""
     layout: GroupColumns
     amounts: Ints
     """One column for each resource; negative where there is no target."""
@@ -50,12 +50,15 @@ class UncappedTargets:
 
 @dataclass(frozen=True, slots=True)
 class PublishedAmounts:
-    """What is to be published of all groups, as columns."""
+    """Amounts to publish for all groups, as columns."""
 
     owners: Sequence[AutoscalerName]
-    """Whose group it is."""
+    """The autoscaler of each group."""
     numbers: Ints
-    """By group and resource: target, lower and upper bound; negative where there is none."""
+    """Target, lower and upper bound and uncapped target: int64[groups, resources, 4].
+
+    Negative where there is none.
+    """
 
 
 class Publications:
@@ -72,19 +75,19 @@ class Publications:
         self._told = _blank_numbers(0)
         self._saved = _blank_numbers(0)
         self._spans: Floats | None = None
-        """What containers request, by group and resource, once anything asked since the refresh."""
+        """Requests of containers, float64[groups, resources, 2], once needed since the refresh."""
         self.creeping: set[AutoscalerName] = set()
-        """Autoscalers whose bounds moved since they were last told, in no way that matters."""
+        """Autoscalers whose bounds moved since they were last published, in no way that matters."""
         self.drifting: set[AutoscalerName] = set()
-        """Those of them whose bounds moved by next to nothing."""
+        """Those of them whose bounds moved by no more than the drift fraction."""
 
     def refresh(
         self, settings: PublishingSettings | None = None
     ) -> dict[AutoscalerName, PublishedRecommendation]:
-        """The recommendations that changed since they were last told, new autoscalers' included.
+        """Return the recommendations that changed since they were last published, with new ones.
 
-        A bound that moved in no way that matters by the settings is none of them; without settings
-        every move matters.
+        A bound that moved in no way that matters by the settings does not count as a change;
+        without settings every move matters.
         """
         altered = self.renew()
         self._spans = None
@@ -99,7 +102,7 @@ class Publications:
         return {name: self.tell(name) for name in changed}
 
     def request_spans(self, name: AutoscalerName) -> RequestSpans:
-        """The least and the most that the running containers of an autoscaler request."""
+        """Return the least and the most that the running containers of an autoscaler request."""
         rows = self._request_spans()[self._places[name]].tolist()
         return {
             container: {kind: (least, most) for kind, (least, most) in zip(BOTH, row, strict=True)}
@@ -107,9 +110,9 @@ class Publications:
         }
 
     def renew(self) -> list[AutoscalerName]:
-        """Estimate anew what may have changed; the autoscalers that are others now.
+        """Estimate again where inputs changed; return autoscalers with other containers or uid.
 
-        Nothing of it is told before a refresh.
+        New autoscalers are among them. Nothing of it is published before a refresh.
         """
         renewed, altered = self._renew_blocks()
         stale = self._fed_since_last_time()
@@ -121,16 +124,16 @@ class Publications:
         return altered
 
     def amounts(self) -> PublishedAmounts:
-        """All numbers as of the last time they were estimated."""
+        """Return all numbers as of the last time they were estimated."""
         return PublishedAmounts(self._owners, self._numbers)
 
     def tell(self, name: AutoscalerName) -> PublishedRecommendation:
-        """What an autoscaler says; from now on changes are changes of this."""
+        """Mark an autoscaler's numbers as published, the base of later changes, and return them."""
         self._told[self._places[name]] = self._numbers[self._places[name]]
         return self.recommendation(name)
 
     def recommendation(self, name: AutoscalerName) -> PublishedRecommendation:
-        """What an autoscaler says, as of the last refresh."""
+        """Return the recommendation of an autoscaler, as of the last refresh."""
         names, rows = self._blocks[name].container_names, self._numbers[self._places[name]]
         records = [_record(one, row) for one, row in zip(names, rows.tolist(), strict=True)]
         return PublishedRecommendation(
@@ -145,7 +148,7 @@ class Publications:
                 self._saved[place] = self._numbers[place]
 
     def list_saved(self, bound_move_fraction: float) -> set[AutoscalerName]:
-        """Return the autoscalers that say what they said when their histories were last saved.
+        """Return the autoscalers whose numbers are those of when their histories were last saved.
 
         A bound may have moved by a fraction of what it was.
         """
@@ -153,12 +156,12 @@ class Publications:
         return self._places.keys() - set(self._owners_of(changed))
 
     def uncapped_targets(self) -> UncappedTargets:
-        """The uncapped targets as of the last refresh."""
+        """Return the uncapped targets as of the last refresh."""
         uncapped = self._numbers[:, :, _NUMBERS[-1]]
         return UncappedTargets(self._owners, self._layout, uncapped)
 
     def _find_weighty(self, settings: PublishingSettings) -> Booleans:
-        """Which numbers changed in a way that matters: bool[groups, resources, columns]."""
+        """Mark the numbers that changed in a way that matters: bool[groups, resources, columns]."""
         told, numbers, nearest = self._told, self._numbers, settings.bound_move_fraction
         weighty = _find_changes(told, numbers, max(settings.far_move_fraction, nearest))
         moved = far_moves(told, numbers, nearest) & ~weighty
@@ -184,7 +187,7 @@ class Publications:
         return np.logical_or.reduceat(fed, self._layout.starts)
 
     def _renew_blocks(self) -> tuple[list[AutoscalerName], list[AutoscalerName]]:
-        """Autoscalers about which something changed, and those of them that are others now."""
+        """Rebuild changed blocks; return their autoscalers, and those that `renew` returns."""
         learners, changed = self._usage.links.learners, self._usage.links.drain_changed()
         if not changed:
             return [], []
@@ -198,7 +201,7 @@ class Publications:
         return renewed, altered
 
     def _move(self, altered: set[AutoscalerName]) -> None:
-        """Lay the blocks out anew and take along what was published of the same containers."""
+        """Lay the blocks out again, and keep the published numbers of unaltered autoscalers."""
         self._layout = lay_out(self._blocks)
         places, offset = {}, 0
         for name, block in self._blocks.items():
@@ -214,8 +217,8 @@ class Publications:
 
 
 def _find_changes(before: Ints, after: Ints, fraction: float) -> Booleans:
-    """Which numbers changed, bounds by more than a fraction: bool[groups, resources, columns]."""
-    # Negative numbers say that there is none; that changes by steps, not by degrees.
+    """Mark changed numbers, bounds moved beyond a fraction: bool[groups, resources, columns]."""
+    # Negative numbers mark missing amounts; any change of these counts, however small.
     exact = (before < 0) | (after < 0)
     exact[:, :, estimators.TARGET] = True
     changed: Booleans = np.where(exact, before != after, far_moves(before, after, fraction))
@@ -223,14 +226,14 @@ def _find_changes(before: Ints, after: Ints, fraction: float) -> Booleans:
 
 
 def _any(changes: Booleans) -> Booleans:
-    """Which groups have a change of any number."""
+    """Return, per group, True if any of its numbers changed."""
     return np.asarray(changes.any(axis=(1, 2)))
 
 
 def _estimate(
     aggregates: Aggregates, layout: GroupColumns, settings: RecommendationSettings
 ) -> Ints:
-    """What is to be published of groups."""
+    """Return the numbers to publish: int64[groups, resources, columns]."""
     numbers = _blank_numbers(len(layout))
     if not len(layout):
         return numbers
@@ -239,14 +242,14 @@ def _estimate(
     for column, working in enumerate(estimate_steps(aggregates, layout, settings)):
         lacking[:, column] = working.lacking
         numbers[:, column] = np.where(controlled[:, [column]], working.published(), _NOT_CONTROLLED)
-    # The floor is for what is known to be little, not for what is not known.
+    # The floor is for usage that is known to be small, not for unknown usage.
     numbers[lacking & controlled] = NO_SAMPLES
     numbers[lacking.all(axis=1)] = NO_SAMPLES
     return numbers
 
 
 def _record(container_name: str, row: list[list[int]]) -> ContainerRecommendation | None:
-    """What the numbers of one container say; None if nothing is known of what it should say."""
+    """Return the record of one container; None if it has samples for no amount that it needs."""
     known = [
         (resource, amounts)
         for resource, amounts in zip(BOTH, row, strict=True)
@@ -265,6 +268,6 @@ def _blank_numbers(count: int) -> Ints:
 
 
 def _is_same(old: AutoscalerGroups | None, new: AutoscalerGroups) -> bool:
-    """Whether what was published of a block still stands where it was published."""
-    # The status of an object that was made anew is empty, whatever that of the former one said.
+    """Return True if the published numbers of a block are still in the status of its object."""
+    # A new object has an empty status, whatever the status of the former one was.
     return old is not None and (old.uid, old.container_names) == (new.uid, new.container_names)

@@ -1,8 +1,8 @@
-"""Relearning: what is published while a history that was lost is learned anew.
+"""Relearning: the recommendation to publish while a lost history is learned again.
 
-Without its checkpoint a recommender would judge a container by its first minutes, and shrink it for
-the night that it happens to be (F4). The answer from before is still there, in the status: until
-the new history is long enough to be believed, no amount falls below it.
+Without its checkpoint a recommender would judge a container by its first minutes, and shrink it if
+these happen to be at night. The status still has the earlier recommendation. Until the new history
+is long enough to be trusted, no amount falls below it (decision 0011).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from trimtab.core.usage.cluster_usage import Usage
 def find_lost(
     autoscaler: Autoscaler, explained: Mapping[str, AbstractSet[Resource]]
 ) -> frozenset[str]:
-    """The containers of which something is recommended that nothing restored explains."""
+    """Return the containers with a recommendation that no restored history explains."""
     return frozenset(
         said.container_name
         for said in autoscaler.recommendation or ()
@@ -36,7 +36,7 @@ def find_lost(
 def list_explained(
     checkpoint: AggregateCheckpoint, supplement: Supplement | None
 ) -> frozenset[Resource]:
-    """The resources of which a checkpoint, with what is stored beside it, knows anything."""
+    """Return the resources for which a checkpoint, with its supplement, holds anything."""
     known = {
         Resource.CPU: _holds_anything(checkpoint.cpu_histogram),
         Resource.MEMORY: _holds_anything(checkpoint.memory_histogram)
@@ -46,7 +46,7 @@ def list_explained(
 
 
 def has_learned_enough(usage: Usage, key: CheckpointKey, enough: timedelta) -> bool:
-    """Whether the history of a container spans so much time that it can be believed."""
+    """Return True if the history of a container is long enough to be trusted."""
     name, container_name = key
     rows = np.array(usage.links.learners[name].rows(container_name), np.int64)
     first = usage.aggregates.floats("first")[rows].min(initial=np.inf)
@@ -60,7 +60,7 @@ def keep_up(
     relearning: AbstractSet[str],
     global_max: Resources,
 ) -> PublishedRecommendation:
-    """What is recommended, with nothing below what was said of containers that are relearned."""
+    """Return the recommendation with nothing below the stored one of relearned containers."""
     said = {
         one.container_name: _capped(one, autoscaler, global_max)
         for one in autoscaler.recommendation or ()
@@ -107,7 +107,7 @@ def _highest(one: Resources | None, other: Resources | None) -> Resources:
 def _capped(
     said: ContainerRecommendation, autoscaler: Autoscaler, global_max: Resources
 ) -> ContainerRecommendation:
-    """What was said, as far as the policy of today still allows it."""
+    """Return the stored recommendation as far as the present policy allows it."""
     policy = autoscalers.policy_for(autoscaler.policies, said.container_name)
     most = dict(zip(BOTH, recommendation.caps_for(policy, global_max).most, strict=True))
     controlled = BOTH if policy is None else policy.controlled_resources

@@ -1,9 +1,9 @@
-"""Publishing: which change of a status is worth a write.
+"""Publishing: decide which changes of a status to write.
 
-Bounds move a little with every sample. Whoever wrote each of these moves would write every status
-in every tick (F34); whoever reads them acts on targets, and on bounds only where they are crossed.
-So a target is written at once, and so is a bound that moved past what a container requests. Other
-moves of bounds wait for their turn, unless they are large.
+Bounds move a little with every sample. A recommender that wrote each of these moves would write
+every status in every tick. Readers act on targets, and on bounds only where these are crossed. So a
+target is written at once, and so is a bound that moved past a container's request. Other moves of
+bounds wait for their turn, unless they are large.
 """
 
 import math
@@ -29,17 +29,17 @@ from trimtab.core.model.resources import Resource, Resources
 
 @dataclass(frozen=True, slots=True)
 class PublishingSettings:
-    """How much has to change before a status is written."""
+    """The amounts of change and the delays after which a status is written."""
 
     bound_move_fraction: float = 0.02
-    """A bound is written at once if it moved by more than this part of what it was, past what a
-    running container requests."""
+    """A bound is written at once if it moved by more than this part of what it was, past the
+    request of a running container."""
     far_move_fraction: float = 0.5
     """A bound that moved by more than this part is written at once, whatever containers request."""
     drift_fraction: float = 0.002
     """A bound that moved by no more than this part drifts, and has `drift_patience`."""
     patience: timedelta = timedelta(minutes=10)
-    """All other moves are written when nothing else was written for so long, in their turn."""
+    """All other moves are written, in their turn, when nothing else was written for this time."""
 
     def __post_init__(self) -> None:
         validation.require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
@@ -49,12 +49,12 @@ class PublishingSettings:
 
     @property
     def drift_patience(self) -> timedelta:
-        """How long a bound may drift until it is written."""
+        """The time for which a bound may drift until it is written."""
         return _DRIFT_ROUNDS * self.patience
 
 
 _LEAST: Final = 1e-9
-"""More than nothing: of a few millicores a single one is a large part."""
+"""Weight of a step of one: more than zero, but small, since one may be a large part of few."""
 _DRIFT_ROUNDS: Final = 6
 
 RequestSpans: TypeAlias = Mapping[str, Mapping[Resource, tuple[float, float]]]
@@ -62,7 +62,7 @@ RequestSpans: TypeAlias = Mapping[str, Mapping[Resource, tuple[float, float]]]
 
 
 class StatusChange(IntEnum):
-    """How much of a status changed, from nothing to all that matters."""
+    """The weight of a change of a status, from none to the most important."""
 
     NONE = 0
     SMALL = 1
@@ -80,16 +80,16 @@ class StatusChange(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatusText:
-    """What an autoscaler says, or should say."""
+    """The contents of an autoscaler's status, stored or wanted."""
 
     recommendation: Sequence[ContainerRecommendation]
     conditions: Sequence[Condition]
     generation: int | None = None
-    """Which generation of the object it is about."""
+    """The generation of the object that it is about."""
 
 
 def stored_status(autoscaler: Autoscaler) -> StatusText:
-    """What the object of an autoscaler says."""
+    """Return the status in the object of an autoscaler."""
     return StatusText(
         autoscaler.recommendation or (), autoscaler.conditions, autoscaler.observed_generation
     )
@@ -98,7 +98,7 @@ def stored_status(autoscaler: Autoscaler) -> StatusText:
 def find_change(
     stored: StatusText, wanted: StatusText, settings: PublishingSettings
 ) -> StatusChange:
-    """The weightiest difference between what an autoscaler says and what it should say."""
+    """Return the weightiest difference between the stored status and the wanted one."""
     old = {one.container_name: one for one in stored.recommendation}
     new = {one.container_name: one for one in wanted.recommendation}
     if _targets(old) != _targets(new):
@@ -123,7 +123,7 @@ def find_change(
 def passes_request(stored: StatusText, wanted: StatusText, spans: RequestSpans) -> bool:
     """Return True if a lower or upper bound moved past what a running container requests.
 
-    Between the least and the most that several containers request every amount counts as requested.
+    Any amount between the least and the most that several containers request counts as requested.
     """
     old = {one.container_name: one for one in stored.recommendation}
     return any(
@@ -143,7 +143,10 @@ def list_due(
     patience: timedelta,
     share: int,
 ) -> set[AutoscalerName]:
-    """Whose change is written now, of those that were last tried then: whatever matters at once."""
+    """Return the autoscalers to write now: all important changes, and a share of the small ones.
+
+    Small changes must have waited `patience` since their last attempt.
+    """
     urgent = {name for name, (change, _) in changes.items() if change > StatusChange.MOVED}
     waiting = (StatusChange.SMALL, StatusChange.MOVED)
     small = {name: since for name, (change, since) in changes.items() if change in waiting}
@@ -156,10 +159,10 @@ def due_small_changes(
     patience: timedelta,
     share: int,
 ) -> list[AutoscalerName]:
-    """Of those whose small moves wait since then, the ones to tell of now: the longest first.
+    """Return the autoscalers whose small moves waited for `patience`, the longest first.
 
-    No more than a share of them: those that are written in one tick, as after a start, would be
-    written in one tick ever after.
+    They are at most `share`: moves that are written in one tick, as after a start, would be written
+    together ever after.
     """
     ripe = [name for name, since in waiting.items() if now - since >= patience]
     return sorted(ripe, key=lambda name: (waiting[name], name))[:share]
@@ -170,7 +173,7 @@ def _targets(recommendation: dict[str, ContainerRecommendation]) -> dict[str, Re
 
 
 def _essence(conditions: Sequence[Condition]) -> set[tuple[str, str, str, str]]:
-    """What conditions say; since when is no change of its own."""
+    """Return conditions without their times, because a new time alone is no change."""
     return {(one.type, one.status, one.reason, one.message) for one in conditions}
 
 
@@ -181,7 +184,7 @@ def _bounds(recommendation: ContainerRecommendation) -> Iterator[Resources]:
 
 
 def _move(before: Resources, after: Resources) -> float:
-    """By which part of what it was the bound of any resource moved; one that is new moves far."""
+    """Return the largest part of its former amount by which a bound moved; a new one moves far."""
     if before == after:
         return 0.0
     if before.keys() != after.keys():
@@ -201,22 +204,22 @@ def _passes(
 
 
 def relative_move(before: int, after: int) -> float:
-    """By which part of what it was an amount moved; the least step that there is counts little."""
+    """Return the part of its former amount by which it moved; a step of one counts little."""
     step = abs(after - before)
     return step / max(before, 1) if step > 1 else step * _LEAST
 
 
 def far_moves(before: Ints, after: Ints, fraction: float) -> Booleans:
-    """Which amounts moved by more than a fraction of what they were, on arrays."""
+    """Mark amounts that moved by more than a fraction of what they were, on arrays."""
     step = np.abs(after - before)
     far: Booleans = (step > 1) & (step > fraction * np.maximum(before, 1))
     return far
 
 
 def passing_moves(before: Ints, after: Ints, spans: Floats) -> Booleans:
-    """Which amounts moved past the least or the most that is requested, or in between, on arrays.
+    """Mark amounts that moved past the least or the most request, or in between, on arrays.
 
-    The last axis of the spans holds the least and the most; both are NaN where nothing is.
+    The last axis of `spans` holds the least and the most; both are NaN where nothing is requested.
     """
     least, most = spans[..., :1], spans[..., 1:]
     passed: Booleans = (

@@ -1,8 +1,8 @@
-"""The working of recommendations: all steps from histories to numbers, for many containers at once.
+"""Steps of recommendations: from histories to amounts, for many containers at once.
 
-A row is a group (`blocks.py`), the columns are target, lower and upper bound. What is published
-are the last of these steps; whoever asks how a number came about is shown all of them
-(`explanation.py`). The rules of most steps are in `estimates.py`.
+A row is a group (`groups.py`), the columns are target, lower and upper bound. The recommender
+publishes the last of these steps; an explanation shows all of them (`core/explain`). The rules of
+most steps are in `estimators.py`.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from trimtab.core.usage.aggregates import Aggregates
 
 
 class StepKind(StrEnum):
-    """What is done to a number on its way; the value names it to users."""
+    """The kind of a step; users see the value."""
 
     PERCENTILE = "percentile"
     MARGIN = "margin"
@@ -34,7 +34,7 @@ class StepKind(StrEnum):
     MIN_ALLOWED = "minAllowed"
     MAX_ALLOWED = "maxAllowed"
     RELEARNING = "relearning"
-    """Of a history that was lost: nothing falls below what was said before (`relearning.py`)."""
+    """For a lost history: no amount falls below the earlier recommendation (`relearning.py`)."""
 
 
 _UNCAPPED = StepKind.INTEGER_CPU
@@ -46,7 +46,7 @@ Steps: TypeAlias = Mapping[StepKind, Ints | Floats]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """When the samples of each group were taken, and how many they are."""
+    """The times of the first and last sample of each group, and the number of samples."""
 
     first: Floats
     last: Floats
@@ -55,21 +55,21 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class EstimateSteps:
-    """How the numbers of one resource of all groups came about."""
+    """All steps of one resource for all groups."""
 
     buckets: Buckets
-    """Those in which percentiles were found."""
+    """The buckets in which percentiles were found, uint8[groups, quantiles]."""
     confidences: Floats
     floors: Ints
-    """The part of the pod's floor that falls to each."""
+    """The part of the pod's floor that each group gets."""
     oom_floors: Floats
-    """What OOM kills showed to be needed; 0 where there were none."""
+    """The need that OOM kills showed; 0 where there were none."""
     steps: Steps
     lacking: Booleans
-    """Which groups know nothing of the resource."""
+    """True for groups without anything known of the resource."""
 
     def published(self) -> Ints:
-        """Target, lower bound, upper bound and uncapped target."""
+        """Return target, lower bound, upper bound and uncapped target, int64[groups, 4]."""
         capped, uncapped = self.steps[StepKind.MAX_ALLOWED], self.steps[_UNCAPPED]
         return np.column_stack([capped, uncapped[:, estimators.TARGET]])
 
@@ -77,16 +77,16 @@ class EstimateSteps:
 def estimate_steps(
     aggregates: Aggregates, layout: GroupColumns, settings: RecommendationSettings
 ) -> tuple[EstimateSteps, ...]:
-    """The working of each resource, in the order of `BOTH`; there must be a group at least."""
+    """Return the steps of each resource, in the order of `BOTH`; needs at least one group."""
     found = _Found(aggregates, layout, merge_history(aggregates, layout))
     needed = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
-    # Kills tell nothing of CPU.
+    # OOM kills say nothing about CPU.
     floors = {Resource.MEMORY: needed, Resource.CPU: np.zeros_like(needed)}
     return tuple(_work_out(resource, found, settings, floors[resource]) for resource in BOTH)
 
 
 def merge_history(aggregates: Aggregates, layout: GroupColumns) -> History:
-    """What is known of the samples of each group."""
+    """Merge the sample times and counts of the aggregates of each group."""
     starts, rows = layout.starts, layout.aggregates
     return History(
         np.minimum.reduceat(aggregates.floats("first")[rows], starts),
@@ -97,7 +97,7 @@ def merge_history(aggregates: Aggregates, layout: GroupColumns) -> History:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is known of all groups."""
+    """The inputs of all groups."""
 
     aggregates: Aggregates
     layout: GroupColumns
@@ -130,12 +130,12 @@ def _work_out(
 def _split_floors(resource: Resource, layout: GroupColumns, pod_floor: int) -> Ints:
     floors = estimators.split_floor(pod_floor, layout.groups["live"])
     least = layout.groups["min"][:, BOTH.index(resource)]
-    # Whoever allows less than the floor means it.
+    # A policy whose `minAllowed` is below the floor intends that.
     return np.where(least > 0, np.minimum(floors, least), floors)
 
 
 def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
-    """The amounts with no target below its floor, nor any upper bound below its target.
+    """Raise targets to their floors, and upper bounds to their targets.
 
     Lower bounds stay: pods that never came near the floor need not be replaced at once.
     """
@@ -151,7 +151,7 @@ def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
 def _finish(
     resource: Resource, amounts: Ints, layout: GroupColumns, settings: RecommendationSettings
 ) -> Steps:
-    """The last steps, from what is needed to what may be published."""
+    """Return the last steps, from needed amounts to amounts that may be published."""
     column = BOTH.index(resource)
     rounded = whole = estimators.finish(resource, amounts, settings)
     if resource is Resource.CPU:
@@ -170,7 +170,7 @@ def _finish(
 def _merge_buckets(
     aggregates: Aggregates, resource: Resource, layout: GroupColumns
 ) -> tuple[Buckets, Booleans]:
-    """The buckets of the percentiles of each group, and which groups hold nothing."""
+    """Return the buckets of each group's percentiles, and True per group without any weight."""
     bank, sizes = aggregates.bank(resource), layout.sizes
     rows = aggregates.bank_rows(resource, layout.aggregates)
     buckets = np.zeros((len(sizes), len(bank.quantiles)), np.uint8)

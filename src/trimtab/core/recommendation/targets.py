@@ -1,7 +1,6 @@
-"""Targets: which pods an autoscaler is for, and what it means that this cannot be told.
+"""Targets: the pods that an autoscaler is for, and the reasons why a target cannot be used.
 
-Looking for the workload that a target names is left to those who can see owners; here it is said
-what the answer is worth.
+Callers that can see owners look up the workload that a target names; this module judges the result.
 """
 
 from trimtab.core.model.autoscalers import Autoscaler
@@ -18,9 +17,10 @@ def select_pods(
     *,
     selectors_enabled: bool = True,
 ) -> Selector | Unsupported:
-    """The selector of an autoscaler's pods: the target's and its own together.
+    """Return the selector of an autoscaler's pods: the target's and its own together.
 
-    The workload is what was found under the target's name, and `topmost` what owns that in the end.
+    `workload` is the one found under the target's name, and `topmost` the one that owns it in the
+    end.
     """
     own = autoscaler.selector
     if own is not None and not selectors_enabled:
@@ -40,10 +40,10 @@ def select_pods(
 def selector_to_learn_by(
     verdict: Selector | Unsupported, last_known: Selector | None
 ) -> Selector | None:
-    """Whom an autoscaler learns from now, given the selector that it last learned by.
+    """Return the selector to learn by now, given the one that the autoscaler last learned by.
 
-    A target that cannot be found or checked is most often back a moment later (F2), so its pods
-    are still believed to be its own. A configuration that is wrong matches no pod.
+    A target that cannot be found or checked is usually back a moment later, so the autoscaler keeps
+    its pods. A configuration that is wrong matches no pod.
     """
     match verdict:
         case Selector():

@@ -1,17 +1,17 @@
-"""The webhook's keys: who signs, what is shown, and the next step after which nobody is distrusted.
+"""The webhook's keys: authorities, the shown certificate, and the next safe step.
 
-1. Two things are shared by all copies of the admission controller: the keyring, in a Secret, and
-   the bundle of authorities in the webhook's registration, by which the API server believes.
-   Each copy also shows a certificate of its own choice; that is all it has for itself.
+1. All copies of the admission controller share two things: the keyring, in a Secret, and the bundle
+   of authorities in the webhook's registration, by which the API server trusts certificates. Each
+   copy also shows a certificate of its own choice; a copy has no other state.
 2. A step is one write, or one load. After a crash the next look at the same facts finds the next
-   step, whoever takes it; two copies that take the same one are kept apart by the version of what
-   they replace.
-3. An authority is in the bundle for a while before anything that it signed is shown, for API
-   servers learn of a change a moment later. How long it has been there each copy sees for itself.
-4. An authority leaves the bundle when the last certificate that it signed has ended, whoever may
-   still show it. One that we do not know may have signed something, too, and is let go as late.
+   step, in any copy. Two copies that take the same step are kept apart by the version of the object
+   that they replace.
+3. An authority is in the bundle for a while before any copy shows a certificate that it signed,
+   because API servers see a change a moment later. Each copy measures this time for itself.
+4. An authority leaves the bundle when the last certificate that it signed has ended, because any
+   copy may still show it. An unknown authority may have signed one too, and leaves as late.
 
-Making keys, and all reading and writing, is left to `admission/`.
+Making keys, and all reading and writing, is the task of `admission/`.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,50 +25,53 @@ from trimtab.core.model.validation import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """How long certificates live, and when they are replaced."""
+    """Lifetimes of certificates, and the ages at which they are replaced."""
 
     authority: timedelta = timedelta(days=365)
     authority_renewed_after: timedelta = timedelta(days=240)
     shown: timedelta = timedelta(days=60)
     shown_renewed_after: timedelta = timedelta(days=30)
     trust_delay: timedelta = timedelta(seconds=30)
-    """How long an authority is in the bundle before what it signed is shown."""
+    """Time for which an authority is in the bundle before copies show what it signed."""
     overlap: timedelta = timedelta(hours=1)
-    """How long what files no longer name stays in the bundle: other copies see them later."""
+    """Time for which authorities that files no longer name stay in the bundle.
+
+    Other copies may see the new files later.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse settings that contradict each other."""
         for name in ("authority", "authority_renewed_after", "shown", "shown_renewed_after"):
             validation.require_interval(name, getattr(self, name))
         if self.shown_renewed_after >= self.shown:
             raise SettingsError("shown_renewed_after", self.shown_renewed_after, "is too late")
         if self.authority_renewed_after + self.shown > self.authority:
-            # What an authority signs on its last day would outlive it.
+            # A certificate that an authority signs on its last day would outlive it.
             problem = "is too late for what it has signed"
             raise SettingsError("authority_renewed_after", self.authority_renewed_after, problem)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate that others are signed with; its name is the hash of what it is."""
+    """A certificate that signs others; its name is the hash of its contents."""
 
     name: str
     certificate: str = field(repr=False)
     """PEM."""
     made_at: datetime
     trusted_until: datetime | None = None
-    """When nothing that it signed is valid any more; None while it may still sign."""
+    """The end of the last certificate that it signed; None while it may still sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCertificate:
-    """A certificate that servers show, and its key; its name is the hash of what it is."""
+    """A certificate that servers show, and its key; its name is the hash of its contents."""
 
     name: str
     certificate: str = field(repr=False)
     key: str = field(repr=False)
     needs: frozenset[str]
-    """The authorities by which it is believed."""
+    """The authorities by which clients trust it."""
     hosts: frozenset[str]
     made_at: datetime
     ends_at: datetime
@@ -81,7 +84,7 @@ class Keyring:
     authorities: tuple[Authority, ...]
     shown: ShownCertificate
     signing_key: str = field(default="", repr=False)
-    """The key of the newest authority, PEM; empty if somebody else keeps it, who made it all."""
+    """The key of the newest authority, PEM; empty if all keys come from outside."""
 
     @property
     def newest(self) -> Authority:
@@ -90,11 +93,11 @@ class Keyring:
 
     @property
     def is_ours(self) -> bool:
-        """Whether we make what is missing in it."""
+        """True if the admission controller makes missing keys itself."""
         return bool(self.signing_key)
 
     def trusted(self, now: datetime) -> tuple[Authority, ...]:
-        """The authorities that must be believed now."""
+        """Return the authorities that API servers must trust now."""
         return tuple(each for each in self.authorities if not _has_ended(each, now))
 
 
@@ -104,18 +107,21 @@ def begin(
     shown: ShownCertificate,
     strangers: tuple[Authority, ...] = (),
 ) -> Keyring:
-    """A new keyring; strangers are what a bundle already holds."""
+    """Make a keyring; `strangers` are authorities that a bundle already holds."""
     return Keyring((*strangers, authority), shown, signing_key)
 
 
 def with_authority(keyring: Keyring, authority: Authority, signing_key: str) -> Keyring:
-    """The keyring with an authority that signs from now on."""
+    """Return the keyring with an authority that signs from now on."""
     return replace(keyring, authorities=(*keyring.authorities, authority), signing_key=signing_key)
 
 
 def with_shown(keyring: Keyring, shown: ShownCertificate) -> Keyring:
-    """The keyring with another certificate to show; who did not sign it will sign no more."""
-    # Of all that an authority signed, the certificate that is replaced now ends last.
+    """Return the keyring with another certificate to show; other authorities stop signing.
+
+    An authority that did not sign the certificate gets the time until which it is trusted.
+    """
+    # Of all certificates that an authority signed, the one that is replaced now ends last.
     ended = keyring.shown.ends_at
     authorities = tuple(
         each
@@ -128,63 +134,63 @@ def with_shown(keyring: Keyring, shown: ShownCertificate) -> Keyring:
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """Since when each authority was in the bundle whenever this copy looked."""
+    """The times since which each authority was in the bundle whenever this copy looked."""
 
     since: Mapping[str, datetime] = field(default_factory=dict)
 
     def look(self, bundle: Mapping[str, str] | None, now: datetime) -> "Sightings":
-        """What is known after one more look."""
+        """Return the sightings after one more look at the bundle."""
         return Sightings({name: self.since.get(name, now) for name in bundle or ()})
 
     def steady(self, now: datetime, delay: timedelta) -> frozenset[str]:
-        """The authorities that have been there for so long."""
+        """Return the authorities that have been in the bundle for at least `delay`."""
         return frozenset(name for name, since in self.since.items() if now - since >= delay)
 
 
 @dataclass(frozen=True, slots=True)
 class TrustView:
-    """All that one copy knows when it decides."""
+    """All facts that one copy has when it decides."""
 
     now: datetime
     keyring: Keyring | None
     bundle: Mapping[str, str] | None
-    """The PEM of each authority in the registration, by name; None if that is not ours to keep."""
+    """The PEM of each authority in the registration, by name; None if others maintain it."""
     steady: frozenset[str] = frozenset()
     """The authorities that have been in the bundle for the trust delay."""
     shown: str = ""
     """The name of the certificate that this copy shows; empty if it shows none."""
     shown_since: datetime | None = None
     hosts: frozenset[str] = frozenset()
-    """By what names the API server calls us."""
+    """The host names by which the API server calls the webhook."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakeKeyring:
-    """There is none: make an authority and a certificate."""
+    """There is no keyring: make an authority and a certificate."""
 
     strangers: tuple[Authority, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MakeAuthority:
-    """The newest authority grows old: make another, which will sign."""
+    """The newest authority is due for renewal: make another, which will sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakeShown:
-    """Let the newest authority sign another certificate to show."""
+    """Make another certificate to show, signed by the newest authority."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeepKeyring:
-    """Write the keyring as it is here."""
+    """Write this keyring."""
 
     keyring: Keyring
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBundle:
-    """Let the API server believe these, by name, and no others."""
+    """Make the API server trust these authorities, by name, and no others."""
 
     bundle: Mapping[str, str]
 
@@ -207,7 +213,7 @@ Step: TypeAlias = (
 
 
 def next_step(view: TrustView, lives: Lives) -> Step:
-    """What to do next, so that whatever any copy shows is believed at every moment."""
+    """Return the next step; at every moment API servers trust what any copy shows."""
     keyring = view.keyring
     if keyring is None:
         return MakeKeyring(_strangers(view, frozenset(), lives))
@@ -219,7 +225,7 @@ def next_step(view: TrustView, lives: Lives) -> Step:
 
 
 def _adopt(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
-    """Take note of authorities that somebody else has put into the bundle."""
+    """Add authorities to the keyring that others have put into the bundle."""
     known = frozenset(each.name for each in keyring.authorities)
     strangers = _strangers(view, known, lives)
     if not strangers or not keyring.is_ours:
@@ -228,7 +234,7 @@ def _adopt(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
 
 
 def _publish(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
-    """Let all that must be believed be believed; nothing is taken away here."""
+    """Add missing trusted authorities to the bundle; this step removes none."""
     wanted = {each.name: each.certificate for each in keyring.trusted(view.now)}
     if view.bundle is None or wanted.keys() <= view.bundle.keys():
         return None
@@ -236,9 +242,9 @@ def _publish(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
 
 
 def _show(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
-    """Show the certificate of the keyring once it is believed everywhere.
+    """Show the certificate of the keyring once all API servers trust it.
 
-    Who shows nothing yet does not wait: nobody could be answered worse than not at all.
+    A copy that shows none yet does not wait: an untrusted certificate is no worse than no answer.
     """
     if view.shown == keyring.shown.name:
         return None
@@ -247,7 +253,7 @@ def _show(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
 
 
 def _renew(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
-    """Replace what grows old, authorities first: they take longer to be believed."""
+    """Replace keys that are due, authorities first: it takes longer until they are trusted."""
     if not keyring.is_ours:
         return None
     newest, shown, now = keyring.newest, keyring.shown, view.now
@@ -263,7 +269,7 @@ def _renew(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
 
 
 def _trim(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
-    """Let authorities go whose certificates have ended: from the bundle first, then for good."""
+    """Remove authorities whose certificates have ended: from the bundle first, then for good."""
     ended = frozenset(each.name for each in keyring.authorities if _has_ended(each, view.now))
     if not ended:
         return None
@@ -275,7 +281,7 @@ def _trim(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
 
 
 def _trim_strangers(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
-    """Let go what files no longer name, once all copies must have seen that."""
+    """Remove authorities that files no longer name, once all copies must have seen that."""
     wanted = {each.name: each.certificate for each in keyring.authorities}
     since = view.shown_since
     if keyring.is_ours or not view.bundle or not wanted or since is None:

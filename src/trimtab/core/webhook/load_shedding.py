@@ -1,8 +1,8 @@
-"""Who makes room where too many are connected: whoever has kept the server waiting longest.
+"""Choose which idle connection to close at the connection limit: the one idle longest.
 
-A bound alone keeps out the wrong ones: connections on which nobody asks anything would fill it for
-as long as they like, and who comes to ask is turned away. How many there may be, and how a
-connection ends, is left to the servers.
+A limit alone keeps out the wrong clients. Idle connections could use it up for as long as they
+like, and the server would refuse clients with requests. The servers set the limit and close
+connections.
 """
 
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from typing import Protocol, TypeVar
 
 
 class IdleConnection(Protocol):
-    """Somebody who is connected."""
+    """A connection that may be idle."""
 
     @property
     def awaited_since(self) -> float | None:
-        """Since when the server waits for it to ask or to read; None while it waits for us.
+        """Time since which the server waits for the client to send or to read.
 
-        Seconds, on any clock that does not go back.
+        None while the client waits for the server. In seconds, on any clock that does not go back.
         """
 
 
@@ -25,7 +25,7 @@ GuestT = TypeVar("GuestT", bound=IdleConnection)
 
 
 def find_longest_awaited(guests: Iterable[GuestT]) -> GuestT | None:
-    """Who has been waited for longest, of equals the first; None if nobody is waited for."""
+    """Return the connection that was awaited longest, the first of equals; None without any."""
     found, earliest = None, inf
     for guest in guests:
         since = guest.awaited_since

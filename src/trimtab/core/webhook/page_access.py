@@ -1,7 +1,8 @@
-"""Access to metrics and pages: the token of a caller, the decision about it, how long that holds.
+"""Access to metrics and pages: a caller's token, the decision about it, and its lifetime.
 
 The API server knows callers and their rights (TokenReview and SubjectAccessReview, as
-controller-runtime's `WithAuthenticationAndAuthorization` uses them). Asking it is left to others.
+controller-runtime's `WithAuthenticationAndAuthorization` uses them). Other modules send the
+reviews.
 """
 
 import hashlib
@@ -60,12 +61,12 @@ class Access(StrEnum):
     """No token, or one that the API server does not accept."""
     FORBIDDEN = "Forbidden"
     UNDECIDED = "Undecided"
-    """The API server could not be asked."""
+    """The API server gave no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer to a caller, with what it takes to say why."""
+    """A decision about a caller, with the details for its explanation."""
 
     access: Access
     detail: str = ""

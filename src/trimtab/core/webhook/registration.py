@@ -1,8 +1,9 @@
-"""How the API server is told to ask us: the registration as it should be, given what is there.
+"""Registration of the webhook with the API server: the wanted object, given the present one.
 
-A registration is changed where it differs and nowhere else, so that there is no moment without one.
-What an operator has tuned in the object itself stays, until the settings change: the registration
-remembers what the settings were. Whom the API server believes is decided in `keyring`.
+The plan changes a registration only where it differs, so that there is no moment without one.
+Fields that an operator tuned in the object itself stay until the settings change: an annotation of
+the registration holds the settings of the last write. `keyring` decides which authorities the API
+server trusts.
 """
 
 import json
@@ -19,24 +20,24 @@ MAIN: Final = "vpa.k8s.io"
 SELF_TEST: Final = "self-test.vpa.k8s.io"
 """A webhook for our own test pods, where the main one leaves out the namespace that they are in."""
 SELF_TEST_LABEL: Final = "trimtab.dev/self-test"
-"""What makes a pod a test pod; the value is different each time."""
+"""The label of a test pod; its value is different each time."""
 REGISTERED_AS: Final = "trimtab.dev/registered-as"
-"""On a registration: the settings by which it was last written."""
+"""The annotation of a registration with the settings by which it was last written."""
 INJECTIONS: Final = (
     "cert-manager.io/inject-ca-from",
     "cert-manager.io/inject-ca-from-secret",
     "cert-manager.io/inject-apiserver-ca",
 )
-"""With one of these annotations cert-manager keeps the bundle."""
+"""With one of these annotations cert-manager maintains the bundle."""
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _ORIGINAL_TIMEOUT_SECONDS: Final = 30
-"""The original's default: whoever comes from it has not chosen that."""
+"""The original's default: a registration that has it was not tuned."""
 _LONGEST_TIMEOUT_SECONDS: Final = 30
 """No API server waits longer."""
 
 
 class FailurePolicy(StrEnum):
-    """What happens to a pod when we do not answer."""
+    """The API server's decision about a pod when the webhook does not answer."""
 
     IGNORE = "Ignore"
     FAIL = "Fail"
@@ -44,7 +45,7 @@ class FailurePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """We are behind a Service."""
+    """The Service in front of the webhook."""
 
     namespace: str
     name: str
@@ -52,12 +53,12 @@ class ServiceAddress:
 
 
 Address: TypeAlias = ServiceAddress | str
-"""Where we are asked: a Service, or a URL."""
+"""Where the API server reaches the webhook: a Service, or a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRule:
-    """What we are asked about."""
+    """The requests that the API server sends to the webhook."""
 
     operations: tuple[str, ...]
     groups: tuple[str, ...]
@@ -79,7 +80,7 @@ class Webhook:
     name: str
     address: Address
     bundle: str = ""
-    """The authorities by which we are believed, PEM."""
+    """The authorities by which the API server trusts the webhook, PEM."""
     rules: tuple[WebhookRule, ...] = (PODS, AUTOSCALERS)
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
     timeout_seconds: int = 5
@@ -93,24 +94,24 @@ class Registration:
 
     name: str
     webhooks: tuple[Webhook | None, ...] = ()
-    """In the order in which they stand there; None for one that somebody else made."""
+    """In the order of the object; None for one that is not ours."""
     resource_version: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> Webhook | None:
-        """The webhook of that name."""
+        """Return the webhook of that name."""
         return next((each for each in self.webhooks if each and each.name == name), None)
 
     @property
     def is_injected(self) -> bool:
-        """Whether cert-manager keeps the bundle."""
+        """True if cert-manager maintains the bundle."""
         return any(name in self.annotations for name in INJECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationSettings:
-    """How we want to be asked; flags of the original have its defaults, but for the timeout."""
+    """Settings of the registration; defaults are the original's, except the timeout."""
 
     address: Address
     """`--webhook-service`, or `--register-by-url` with `--webhook-address` and `--webhook-port`."""
@@ -118,7 +119,7 @@ class RegistrationSettings:
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
     """`--webhook-failure-policy-fail`."""
     timeout_seconds: int = 5
-    """`--webhook-timeout-seconds`: a pod waits no longer than that for us."""
+    """`--webhook-timeout-seconds`: the longest time that a pod waits for the webhook."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """`--webhook-labels`."""
     ignored_namespaces: frozenset[str] = frozenset()
@@ -126,12 +127,12 @@ class RegistrationSettings:
     selected_namespace: str = ""
     """`--vpa-object-namespace`."""
     injected_from: str = ""
-    """The namespace and name of a certificate of cert-manager, which then keeps the bundle."""
+    """Namespace and name of a cert-manager certificate; cert-manager then maintains the bundle."""
     test_namespace: str = ""
-    """Where our own test pods are tried; empty if there are none."""
+    """The namespace of our own test pods; empty if there are none."""
 
     def __post_init__(self) -> None:
-        """Refuse what the API server would refuse."""
+        """Refuse settings that the API server would refuse."""
         if not 1 <= self.timeout_seconds <= _LONGEST_TIMEOUT_SECONDS:
             problem = f"is not from 1 to {_LONGEST_TIMEOUT_SECONDS}"
             raise SettingsError("webhook_timeout_seconds", self.timeout_seconds, problem)
@@ -140,7 +141,7 @@ class RegistrationSettings:
 
     @property
     def namespaces(self) -> Selector:
-        """The namespaces whose pods we are asked about."""
+        """The namespaces whose pods the API server sends to the webhook."""
         if self.ignored_namespaces:
             return _of_namespaces(Operator.NOT_IN, *sorted(self.ignored_namespaces))
         if self.selected_namespace:
@@ -151,9 +152,9 @@ class RegistrationSettings:
 def plan_registration(
     found: Registration | None, settings: RegistrationSettings, bundle: str
 ) -> Registration:
-    """The registration as it should be; equal to the one that was found if all is well.
+    """Return the wanted registration; equal to the one found if nothing must change.
 
-    The bundle is for webhooks that are new; others keep theirs.
+    The bundle is for new webhooks; others keep theirs.
     """
     base = found or Registration(settings.name)
     remembered = base.annotations.get(REGISTERED_AS, "")
@@ -172,7 +173,7 @@ def plan_registration(
 
 
 def with_bundle(registration: Registration, bundle: str) -> Registration:
-    """The registration with another bundle for all webhooks that are ours."""
+    """Return the registration with another bundle for all webhooks that are ours."""
     webhooks = tuple(each and replace(each, bundle=bundle) for each in registration.webhooks)
     return replace(registration, webhooks=webhooks)
 
@@ -191,7 +192,7 @@ def _wanted_main(
     if found is None:
         return wanted
     if remembered == _format_settings(settings):
-        # Nobody has changed the settings; what differs was tuned by hand.
+        # The settings are unchanged, so any difference was tuned by hand.
         return replace(
             wanted,
             failure_policy=found.failure_policy,
@@ -235,7 +236,7 @@ def _of_namespaces(operator: Operator, *names: str) -> Selector:
 
 
 def _format_settings(settings: RegistrationSettings) -> str:
-    """What may be tuned by hand, as the settings have it."""
+    """Format the settings that may be tuned by hand in the object."""
     return json.dumps(
         {
             "failurePolicy": settings.failure_policy,

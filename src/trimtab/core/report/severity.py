@@ -1,7 +1,7 @@
-"""Severity: how far a request is from what is recommended, by KRR's convention.
+"""Severity: the distance of a request from its recommendation, by KRR's convention.
 
-That convention counts in cores and MiB, not in parts of the request: what matters is how much is
-wasted or missing, and half of nothing is nothing.
+That convention counts in cores and MiB, not in parts of the request: the wasted or missing amount
+matters, and half of a very small request is very little.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from trimtab.core.model.resources import Resource
 
 
 class SizeSeverity(StrEnum):
-    """The less of it the better; nothing is said of what is not known."""
+    """The grade of a request, from good to critical; unknown where nothing is recommended."""
 
     UNKNOWN = "unknown"
     GOOD = "good"
@@ -27,13 +27,13 @@ _STEPS: Final = {
     Resource.CPU: (100, 250, 500),
     Resource.MEMORY: (100 * MIB, 250 * MIB, 500 * MIB),
 }
-"""From so many millicores or bytes of difference on it is ok, a warning, critical."""
+"""The least differences, in millicores or bytes, for ok, warning and critical."""
 _COSTS: Final = {SizeSeverity.WARNING: 0.7, SizeSeverity.CRITICAL: 1.0}
 _LETTERS: Final = ((90, "A"), (70, "B"), (55, "C"), (30, "D"), (0, "F"))
 
 
 def grade(resource: Resource, current: int | None, recommended: int | None) -> SizeSeverity:
-    """How bad it is to request the one where the other is recommended; None for no request."""
+    """Grade a request against its recommendation; None stands for a missing amount."""
     if current is None and recommended is None:
         return SizeSeverity.GOOD
     if current is None or recommended is None:
@@ -44,17 +44,17 @@ def grade(resource: Resource, current: int | None, recommended: int | None) -> S
 
 
 def rank(severity: SizeSeverity) -> int:
-    """A number that grows with the severity."""
+    """Return a number that grows with the severity."""
     return _ORDER.index(severity)
 
 
 def worst(severities: Iterable[SizeSeverity]) -> SizeSeverity:
-    """The worst of some; unknown if there are none."""
+    """Return the worst severity; unknown if there are none."""
     return max(severities, key=rank, default=SizeSeverity.UNKNOWN)
 
 
 def score(severities: Sequence[SizeSeverity]) -> int | None:
-    """A mark from 0 to 100 for all containers of which something is known, if there are any."""
+    """Return a mark from 0 to 100 for all containers with a known severity, if there are any."""
     known = [each for each in severities if each is not SizeSeverity.UNKNOWN]
     if not known:
         return None
@@ -62,5 +62,5 @@ def score(severities: Sequence[SizeSeverity]) -> int | None:
 
 
 def letter(mark: int) -> str:
-    """The letter of a mark, from A to F."""
+    """Return the letter of a mark, from A to F."""
     return next(text for least, text in _LETTERS if mark >= least)

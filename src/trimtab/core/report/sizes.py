@@ -1,8 +1,8 @@
-"""Sizing: what workloads request beside what is recommended, in single amounts and in total.
+"""Sizing: the requests of workloads beside their recommendations, in single amounts and in total.
 
-What a pod would get is what the admission controller would give it, by the same function: inside
-policies, limit ranges and nodes. Where too little is known nothing is recommended, and it is said
-why.
+The recommended size of a pod is the one that the admission controller would give it, by the same
+function: inside policies, limit ranges and nodes. With too few samples nothing is recommended, and
+the report has the reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,21 +37,21 @@ _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 class MissingRecommendation(StrEnum):
-    """Why nothing is recommended for a container."""
+    """The reason why nothing is recommended for a container."""
 
     NO_SAMPLES = "NoSamples"
     TOO_FEW_SAMPLES = "TooFewSamples"
     SWITCHED_OFF = "SwitchedOff"
-    """The autoscaler's policy says so."""
+    """The autoscaler's policy switches the container off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """How much is known of a container."""
+    """The size of a container's history."""
 
     samples: int = 0
     span: timedelta = timedelta(0)
-    """From the first to the last."""
+    """From the first sample to the last."""
 
     @property
     def confidence(self) -> float:
@@ -61,16 +61,16 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class SizeBounds:
-    """What else bounds pods, and what they are measured by."""
+    """Other bounds on pods, and the nodes against which shares are measured."""
 
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
     """By namespace."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     """By name."""
     rooms: NodeRooms = field(default_factory=lambda: NodeRooms(()))
-    """What the same nodes have for pods of various kinds."""
+    """The room on the same nodes for pods of various kinds."""
     least_samples: int = 1
-    """With fewer nothing is recommended, unless an autoscaler has done so."""
+    """With fewer samples only a published recommendation of an autoscaler counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class ContainerSizing:
 
     name: str
     pods: int
-    """How many pods have it and have not ended."""
+    """The number of pods that have it and have not ended."""
     requested: Resources
-    """What all pods request for it."""
+    """The requests of all pods for it."""
     current: Allocation
-    """What it has in a pod in the middle."""
+    """Its resources in the pod of median size."""
     recommended: Allocation | None = None
-    """None where nothing is; what is not in it stays as it is."""
+    """None where nothing is recommended; amounts that are not in it stay as they are."""
     learned: Learned = field(default_factory=Learned)
     doubt: MissingRecommendation | None = None
     kind: ContainerKind = ContainerKind.REGULAR
@@ -95,19 +95,19 @@ class ContainerSizing:
     """True if an autoscaler of the cluster recommends it."""
 
     def is_thin(self, least: timedelta) -> bool:
-        """Return True if something is recommended from less history than that.
+        """Return True if a recommendation rests on less history than `least`.
 
-        An autoscaler publishes its first numbers after a minute; its checkpoints say what it knows.
+        An autoscaler publishes its first numbers after a minute; its checkpoints show its history.
         """
         return self.recommended is not None and self.learned.span < least
 
     def severity_of(self, resource: Resource) -> SizeSeverity:
-        """How far its request is from what is recommended."""
+        """Return the severity of its request of one resource."""
         if self.recommended is None:
             return SizeSeverity.UNKNOWN
         wanted = (self.recommended.requests or NO_AMOUNTS).get(resource)
         if wanted is None:
-            # Nobody controls it.
+            # The autoscaler does not control this resource.
             return SizeSeverity.GOOD
         return severity.grade(resource, (self.current.requests or NO_AMOUNTS).get(resource), wanted)
 
@@ -117,7 +117,7 @@ class ContainerSizing:
         return severity.worst(map(self.severity_of, BOTH))
 
     def wanted(self, resource: Resource) -> int:
-        """What all pods would request for it."""
+        """Return the amount that all pods would request for it."""
         told = NO_AMOUNTS if self.recommended is None else self.recommended.requests or NO_AMOUNTS
         return (
             self.pods * told[resource]
@@ -126,7 +126,7 @@ class ContainerSizing:
         )
 
     def difference(self, resource: Resource) -> int:
-        """By how much all pods would request more."""
+        """Return the amount by which the requests of all pods would grow, which may be negative."""
         return self.wanted(resource) - limits.amount_of(self.requested, resource)
 
 
@@ -138,10 +138,10 @@ class WorkloadSizing:
     api_version: str
     autoscaler: AutoscalerName | None
     pods: int
-    """How many have not ended."""
+    """The number of pods that have not ended."""
     containers: tuple[ContainerSizing, ...]
     shares: Mapping[Resource, float] = field(default_factory=dict)
-    """Which part of its node one pod would take; empty where no node is known."""
+    """The part of its node that one pod would take; empty where no node is known."""
 
     @property
     def severity(self) -> SizeSeverity:
@@ -150,28 +150,28 @@ class WorkloadSizing:
 
     @property
     def binding(self) -> Resource | None:
-        """Of which resource a pod takes the larger part of its node, if it takes any."""
+        """The resource of which a pod takes the larger part of its node, if it takes any."""
         taken = {kind: share for kind, share in self.shares.items() if share}
         return max(taken, key=lambda kind: taken[kind], default=None)
 
     def difference(self, resource: Resource) -> int:
-        """By how much all pods would request more."""
+        """Return the amount by which the requests of all pods would grow, which may be negative."""
         return sum(each.difference(resource) for each in self.containers)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTotals:
-    """What it comes to."""
+    """The totals of a report."""
 
     requested: Resources
     wanted: Resources
     capacity: Resources
-    """What all nodes have to give; empty where none is known."""
+    """The allocatable amounts of all nodes together; empty where no node is known."""
     score: int | None
     """From 0 to 100; None if nothing is known."""
 
     def shares(self, amounts: Resources) -> Mapping[Resource, float]:
-        """Which part of all nodes the amounts are."""
+        """Return the part of all nodes that the amounts are."""
         return {kind: amounts[kind] / most for kind, most in self.capacity.items() if most}
 
 
@@ -181,7 +181,7 @@ def size_group(
     learned: Mapping[str, Learned],
     surroundings: SizeBounds,
 ) -> WorkloadSizing:
-    """What the pods request, and what they should by their autoscaler's recommendation."""
+    """Compare the requests of a group's pods with its autoscaler's recommendation."""
     live = [pod for pod in group.pods if pod.phase not in _ENDED and not pod.is_deleting]
     published = {each.container_name for each in group.autoscaler.recommendation or ()}
     middle = _pod_in_the_middle(live or group.pods)
@@ -190,7 +190,7 @@ def size_group(
         *surroundings.limit_ranges.get(middle.namespace, ()),
         *surroundings.rooms.for_pod(middle),
     )
-    # What is told in mode Off is recommended all the same, only not done.
+    # A recommendation in mode Off counts too, so the mode must not hide it here.
     allotments = container_resources.recommended_for_pod(
         middle, replace(known, mode=UpdateMode.RECREATE), bounds
     )
@@ -220,7 +220,7 @@ def size_group(
 
 
 def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> ReportTotals:
-    """What all workloads request, and what they should."""
+    """Add up the present and the recommended requests of all workloads."""
     containers = [each for workload in workloads for each in workload.containers]
     requested = {
         kind: sum(limits.amount_of(one.requested, kind) for one in containers) for kind in BOTH
@@ -235,9 +235,10 @@ def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> Report
 def _only_known(
     group: Group, autoscaler: Autoscaler, learned: Mapping[str, Learned], least: int
 ) -> Autoscaler:
-    """The autoscaler without what it says of containers of which too little is known.
+    """Return the autoscaler without recommendations that rest on too few samples.
 
-    What an autoscaler of the cluster has published counts: it has seen more than we have.
+    A published recommendation of an autoscaler in the cluster counts: it has seen more than we
+    have.
     """
     published = {each.container_name for each in group.autoscaler.recommendation or ()}
     enough = [
@@ -258,7 +259,7 @@ def _doubt(
     given: Mapping[str, Allocation],
     learned: Mapping[str, Learned],
 ) -> MissingRecommendation | None:
-    """Why a container is given nothing, if it is not."""
+    """Return the reason why a container gets no recommendation, if it gets none."""
     if container_resources.is_off(autoscaler, container):
         return MissingRecommendation.SWITCHED_OFF
     if container.name in given:
@@ -271,7 +272,7 @@ def _doubt(
 
 
 def _count(container: str, live: Sequence[Pod]) -> tuple[int, Resources]:
-    """How many pods have a container, and what all of them request for it."""
+    """Count the pods that have a container, and add up their requests for it."""
     members = [one for pod in live for one in pod.containers if one.name == container]
     return len(members), {
         kind: sum(limits.amount_of(one.current.requests, kind) for one in members) for kind in BOTH
@@ -292,7 +293,7 @@ def _request(pod: Pod, resource: Resource) -> int:
 def _shares(
     pod: Pod, recommended: Mapping[str, Allocation], node: Node | None
 ) -> Mapping[Resource, float]:
-    """Which part of its node the pod takes, with what is recommended for it."""
+    """Return the part of its node that the pod takes, with its recommended size."""
     if node is None:
         return {}
     return {

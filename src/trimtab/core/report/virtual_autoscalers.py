@@ -1,8 +1,8 @@
-"""Shadows: autoscalers that nobody made, so that it can be asked what they would recommend.
+"""Shadows: virtual autoscalers, made to find out what they would recommend.
 
-Pods are put together by their workload and by the autoscaler that governs them. Those that none
-governs get a shadow. Where a workload does not tell its pods apart by labels, or there is none, its
-pods get a label here that no cluster knows.
+Pods are grouped by their workload and by the autoscaler that governs them. Pods that no autoscaler
+governs get a shadow. Where a workload has no selector, or there is no workload, the pods get a
+label here that no cluster has.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ _POD: Final = "Pod"
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A pod and what it belongs to, as far as that is known."""
+    """A pod and its workload, as far as that is known."""
 
     pod: Pod
     workload: Workload | None
-    """The topmost one; None for a pod that nobody owns, or somebody who cannot be scaled."""
+    """The topmost one; None for a pod without an owner, or whose owner cannot be scaled."""
     api_version: str = ""
-    """That of the workload."""
+    """The API version of the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class Group:
     autoscaler: Autoscaler
     """The one that governs them, or a shadow."""
     selector: Selector | None = None
-    """By which a shadow knows its pods; None where the autoscaler is no shadow."""
+    """Selects the pods of a shadow; None where the autoscaler is no shadow."""
 
     @property
     def is_shadowed(self) -> bool:
-        """Whether no autoscaler governs the pods."""
+        """True if no autoscaler governs the pods."""
         return self.selector is not None
 
 
 def group_pods(pods: Iterable[Owned], autoscalers: Iterable[ObservedAutoscaler]) -> list[Group]:
-    """All groups, by namespace, kind and name."""
+    """Return all groups, by namespace, kind and name."""
     index = matching.index_by_workload(autoscalers)
     groups: dict[tuple[WorkloadName, AutoscalerName], list[Group]] = {}
     for owned in pods:
@@ -63,7 +63,7 @@ def group_pods(pods: Iterable[Owned], autoscalers: Iterable[ObservedAutoscaler])
 
 
 def list_shadows(groups: Sequence[Group]) -> Mapping[WorkloadName, Workload]:
-    """The workloads of all shadows, as these have to see them."""
+    """Return the workloads of all shadows, with the selectors that the shadows need."""
     return {
         group.workload: Workload(group.workload, selector=group.selector)
         for group in groups
@@ -72,7 +72,7 @@ def list_shadows(groups: Sequence[Group]) -> Mapping[WorkloadName, Workload]:
 
 
 def _join(parts: Sequence[Group]) -> Group:
-    """One group of what belongs together."""
+    """Join groups with the same workload and autoscaler into one."""
     return replace(parts[-1], pods=tuple(pod for part in parts for pod in part.pods))
 
 
@@ -89,17 +89,17 @@ def _shadow(owned: Owned) -> Group:
         selector = Selector((selectors.equality(_LABEL, value),))
         pod = replace(pod, labels={**pod.labels, _LABEL: value})
     target = TargetReference(name.kind, name.name, owned.api_version)
-    # No object can have such a name, so that it is nobody else's.
+    # No object can have such a name, so it is unique.
     shadow = Autoscaler(name.namespace, f"{name.kind}/{name.name}", target=target)
     return Group(name, owned.api_version, (pod,), shadow, selector)
 
 
 def _name(owned: Owned) -> WorkloadName:
-    """The workload, or else who owns the pod directly, or else the pod itself."""
+    """Return the workload, or else the pod's direct owner, or else the pod itself."""
     if owned.workload is not None:
         return owned.workload.name
     pod, owner = owned.pod, owned.pod.owner
-    # A node owns what its kubelet was told to run by a file: each of these pods is on its own.
+    # A node owns the static pods of its kubelet: each of these pods is on its own.
     if owner is None or owner.kind == "Node":
         return WorkloadName(pod.namespace, _POD, pod.name)
     return WorkloadName(pod.namespace, owner.kind, owner.name)

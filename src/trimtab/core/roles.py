@@ -1,14 +1,14 @@
-"""Who has a role: leases, pods and the time in, changes of one label out.
+"""Roles: from leases, pods and the time to changes of one label.
 
-1. The pods of a workload are a group, and at most one of them wears the role's label: the pod that
-   the holder of the workload's lease names. While a lease is not held, nobody wears it.
-2. The label is taken from all who should not wear it before anybody gets it.
-3. Spans are measured on a clock of our own. The times in a lease come from other clocks, so they
-   count only at the first look, when nothing else is known.
-4. Getting the role costs a token of the group's own pace, losing it is free: in a group whose lease
-   flaps nobody has the role for a while, and labels are not written without end.
+1. The pods of a workload are a group, and at most one of them has the role's label: the pod that
+   the holder of the workload's lease names. While a lease is not held, no pod has it.
+2. The label is removed from all pods that should not have it before another pod gets it.
+3. Durations are measured on a clock of our own. The times in a lease come from other clocks, so
+   they count only at the first look, when nothing else is known.
+4. Getting the role costs a token of the group's own pace, losing it is free. In a group whose lease
+   flaps no pod has the role for a while, and the number of label writes stays bounded.
 
-Reading leases, writing labels and remembering is left to the component.
+The component reads leases, writes labels and keeps the state.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ from trimtab.core.model.workloads import Workload
 
 _NOBODY: Final = ""
 _SEPARATOR: Final = "_"
-"""What client-go puts between the name of a machine, which is the pod's, and a random part."""
+"""The separator of client-go between the hostname, which is the pod's name, and a random part."""
 _MAX_HOSTNAME: Final = 63
-"""The kubelet cuts the name of a machine there, and what it must not end with."""
+"""The kubelet cuts a hostname to this length, and then removes any of `_BAD_ENDS` at its end."""
 _BAD_ENDS: Final = "-."
 _OVER: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _REPLICA_SET: Final = "ReplicaSet"
@@ -36,29 +36,29 @@ _REPLICA_SET: Final = "ReplicaSet"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role, as the label of a pod tells it."""
+    """A role, as a label of a pod shows it."""
 
     label: str = "trimtab.dev/role"
     value: str = "leader"
 
     def is_worn_by(self, pod: Pod) -> bool:
-        """Whether the pod has the role, by its label."""
+        """Return True if the pod has the role, by its label."""
         return pod.labels.get(self.label) == self.value
 
     def give(self, pod: Pod) -> Patch:
-        """What gives the pod the role."""
+        """Return the patch that gives the pod the role."""
         if not pod.labels:
             return (Add(json_patch.pointer("metadata", "labels"), {self.label: self.value}),)
         return (Add(json_patch.pointer("metadata", "labels", self.label), self.value),)
 
     def take(self) -> Patch:
-        """What takes the role from a pod that has it."""
+        """Return the patch that takes the role from a pod that has it."""
         return (Remove(json_patch.pointer("metadata", "labels", self.label)),)
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A workload one of whose pods has the role, and the lease that says which."""
+    """A workload one of whose pods has the role, and the lease that names the pod."""
 
     workload: WorkloadName
     lease: str
@@ -67,13 +67,13 @@ class Post:
     """The uids of the direct owners of the workload's pods."""
 
     def employs(self, pod: Pod) -> bool:
-        """Whether the pod is one of the workload's."""
+        """Return True if the pod belongs to the workload."""
         return pod.owner is not None and pod.owner.uid in self.owners
 
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """What a lease says: who holds it, and for how long after the last renewal."""
+    """The contents of a lease: its holder, and its duration after the last renewal."""
 
     holder: str = _NOBODY
     duration: timedelta | None = None
@@ -84,19 +84,19 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A lease as it looks, and since when it has looked like that, on a clock of our own."""
+    """A lease as observed, and since when it is unchanged, on a clock of our own."""
 
     tenure: Tenure
     unchanged_since: timedelta
 
     def is_over(self, now: timedelta) -> bool:
-        """Whether its holder has not renewed it in time."""
+        """Return True if the holder has not renewed the lease in time."""
         duration = self.tenure.duration
         return duration is not None and now >= self.unchanged_since + duration
 
 
 class Standing(StrEnum):
-    """How a group stands: who has the role, or why nobody has."""
+    """The state of a group: the role is held, or the reason why it is not."""
 
     HELD = "Held"
     NO_LEASE = "NoLease"
@@ -110,28 +110,28 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """What is to be done about a group: take the role from some, then give it to one."""
+    """The changes for a group: take the role from some pods, then give it to one."""
 
     post: Post
     standing: Standing
     holder: Pod | None = None
-    """Who should have the role."""
+    """The pod that should have the role."""
     takes: tuple[Pod, ...] = ()
     gives_to: Pod | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything is as it should be."""
+        """True if no label needs to change."""
         return not self.takes and self.gives_to is None
 
 
 def list_posts(workloads: Iterable[Workload], named: Mapping[WorkloadName, str]) -> list[Post]:
-    """The workloads that have a role to give, by what they say themselves or by name."""
+    """Return the workloads that have a role to give, by their own annotation or by name."""
     leases: dict[WorkloadName, tuple[str, set[str]]] = {}
     below: list[Workload] = []
     for workload in workloads:
         if workload.name.kind == _REPLICA_SET and workload.owner is not None:
-            # What a Deployment says is copied to its ReplicaSets, and all of them are one group.
+            # A Deployment's annotation is copied to its ReplicaSets, and all of them are one group.
             below.append(workload)
         elif lease := named.get(workload.name, workload.role_lease):
             leases[workload.name] = lease, {workload.uid}
@@ -147,9 +147,9 @@ def list_posts(workloads: Iterable[Workload], named: Mapping[WorkloadName, str])
 def sight(
     before: Sighting | None, tenure: Tenure, *, now: timedelta, wall_time: datetime
 ) -> Sighting:
-    """The lease as it is seen now, by what was seen of it before."""
+    """Return the sighting of a lease now, given the one before."""
     if before is None:
-        # Nobody saw the last renewal, so all that is known is the holder's own word.
+        # The last renewal was not observed, so only the holder's own time of it is known.
         age = timedelta() if tenure.renewed_at is None else wall_time - tenure.renewed_at
         return Sighting(tenure, now - max(age, timedelta()))
     return before if before.tenure == tenure else Sighting(tenure, now)
@@ -158,7 +158,7 @@ def sight(
 def plan_role(
     post: Post, role: Role, pods: Sequence[Pod], found: Pod | Standing, *, may_give: bool
 ) -> RolePlan:
-    """What is to be done, after it was found out whose the role should be, or why nobody's."""
+    """Plan the changes for a group, given its holder or the reason why there is none."""
     holder, standing = (found, Standing.HELD) if isinstance(found, Pod) else (None, found)
     takes = tuple(pod for pod in pods if role.is_worn_by(pod) and pod is not holder)
     if holder is None or role.is_worn_by(holder):
@@ -169,7 +169,7 @@ def plan_role(
 
 
 def find_holder(sighting: Sighting | None, pods: Collection[Pod], now: timedelta) -> Pod | Standing:
-    """The pod that holds the lease, or why there is none."""
+    """Return the pod that holds the lease, or the reason why there is none."""
     if sighting is None:
         return Standing.NO_LEASE
     tenure = sighting.tenure
@@ -182,17 +182,17 @@ def find_holder(sighting: Sighting | None, pods: Collection[Pod], now: timedelta
 
 
 def still_stands(standing: Standing, seen: Tenure | None, live: Tenure | None) -> bool:
-    """Whether what was found by a view of the lease is also true by the lease itself."""
+    """Return True if a standing found by the observed lease also holds by the live one."""
     if seen is None or live is None:
         return seen is live
     if standing is Standing.EXPIRED:
         return live == seen
-    # A holder that goes on renewing its lease is no news.
+    # A holder that only renews its lease changes nothing.
     return live.holder == seen.holder
 
 
 def can_give(pace: Pace, settings: PaceSettings) -> bool:
-    """Whether the role may change hands now."""
+    """Return True if the role may change hands now."""
     return not settings.is_limited or not rate_limit.time_to_token(pace, settings)
 
 
@@ -212,7 +212,7 @@ def _hostname(pod: Pod) -> str:
 
 
 def _was_there(pod: Pod, tenure: Tenure) -> bool:
-    """Whether the pod may have renewed the lease: its successor has the name, but not the lease."""
+    """Return True if the pod may have renewed the lease, and is no successor of the same name."""
     if pod.created_at is None or tenure.renewed_at is None:
         return True
     return tenure.renewed_at >= pod.created_at

@@ -174,6 +174,8 @@ def test_a_custom_kind_is_found_by_its_scale(cluster: ControlPlane, place: str) 
     }
     cluster.create(f"/api/v1/namespaces/{place}/pods", pod)
     try:
+        usage = f"/apis/metrics.k8s.io/v1beta1/namespaces/{place}/pods?labelSelector=app%3Drolled"
+        cluster.wait_for(usage, lambda found: found["items"], patience_seconds=SLOW_SECONDS)
         found = _report(cluster, "-n", place, "-l", "app=rolled")
     finally:
         cluster.request("DELETE", f"/api/v1/namespaces/{place}/pods/rolled-0")

@@ -14,7 +14,7 @@ class LimitRangeType(StrEnum):
     CONTAINER = "Container"
     POD = "Pod"
     NODE = "Node"
-    """Not from a LimitRange: the room on one of the largest nodes (`node_capacity.py`)."""
+    """Not from a LimitRange: the room on one of the largest nodes (`sizing/node_capacity.py`)."""
 
 
 OF_LIMIT_RANGES: Final = (LimitRangeType.CONTAINER, LimitRangeType.POD)

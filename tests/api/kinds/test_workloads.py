@@ -250,12 +250,16 @@ def test_a_stateful_set_names_the_revision_that_only_new_pods_get(
         pytest.param(ON_DELETE, 5, 2, "", id="of the template before"),
         pytest.param({}, 4, 3, None, id="a rollout by default"),
         pytest.param({}, 5, 3, None, id="a rollout that is through"),
+        pytest.param({}, 0, 3, None, id="a rollout without a pod yet"),
     ],
 )
 def test_a_daemon_set_tells_if_only_new_pods_get_its_template(
     spec: Json, updated: int, observed: int, expected: str | None
 ) -> None:
-    counts = {"currentNumberScheduled": 5, "updatedNumberScheduled": updated}
+    counts = {"currentNumberScheduled": 5}
+    if updated:
+        # The API server leaves out a number of none.
+        counts["updatedNumberScheduled"] = updated
     wire = {
         "metadata": {"name": "agent", "generation": 3},
         "spec": spec,

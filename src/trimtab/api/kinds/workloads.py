@@ -252,7 +252,8 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     if _is_on_delete(spec.update_strategy) and (updated or 0) < (existing or 0):
         # The status of a DaemonSet does not name the revision.
         workload = replace(workload, staged_revision="")
-    elif updated is not None and updated < (existing or 0):
+    elif is_known and (updated or 0) < (existing or 0):
+        # The API server leaves out a number of none.
         workload = replace(workload, is_rolling_out=True)
     if spec.template is None:
         return workload

@@ -325,6 +325,7 @@ class Observer:
             template_sizes=self._template_sizes(sight.by_owner),
             min_ready=self._min_ready(sight.by_owner),
             staged_revisions=self._staged_revisions(sight.by_owner),
+            staged_from=self._staged_from(sight.by_owner),
             rolling_out=self._rolling_out(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
@@ -521,6 +522,14 @@ class Observer:
             workload_name(key): found.staged_revision
             for key, found in known
             if found is not None and found.staged_revision is not None
+        }
+
+    def _staged_from(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.staged_from
+            for key, found in known
+            if found is not None and found.staged_from
         }
 
 

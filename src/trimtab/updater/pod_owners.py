@@ -47,6 +47,8 @@ class Ownership:
     """Time for which each of those must be ready before the next one is made."""
     staged_revision: str | None = None
     """Revision that only new pods get, "" if its name is not known; None for most owners."""
+    staged_from: int = 0
+    """Ordinal of the first pod that may get it."""
     is_rolling_out: bool = False
     """True of a DaemonSet that replaces its pods, those that are not ready first."""
 
@@ -84,6 +86,7 @@ async def resolve_owners(
                 sizes=direct.sizes,
                 min_ready=direct.min_ready,
                 staged_revision=direct.staged_revision,
+                staged_from=direct.staged_from,
                 is_rolling_out=direct.is_rolling_out,
             )
 

@@ -224,7 +224,7 @@ def partitioned(partition: int) -> Json:
         pytest.param({}, ROLLING, "web-2", id="a rollout by default"),
         pytest.param({"updateStrategy": {"type": "RollingUpdate"}}, ROLLING, "web-2", id="named"),
         pytest.param(partitioned(0), ROLLING, "web-2", id="a partition of none"),
-        pytest.param(partitioned(2), ROLLING, None, id="a partition"),
+        pytest.param(partitioned(2), ROLLING, "web-2", id="a partition"),
         pytest.param({}, {**ROLLING, "currentRevision": "web-2"}, None, id="it is through"),
         pytest.param({}, {}, None, id="no pod yet"),
     ],
@@ -240,6 +240,24 @@ def test_a_stateful_set_names_the_revision_that_only_new_pods_get(
     }
 
     assert decode_workload("StatefulSet", encoded(wire)).staged_revision == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, 0, id="a rollout to all pods"),
+        pytest.param(partitioned(2), 2, id="a partition"),
+        pytest.param({**partitioned(2), "ordinals": {"start": 5}}, 7, id="of other ordinals"),
+        pytest.param(ON_DELETE, 0, id="no rollout"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_a_stateful_set_tells_which_pods_keep_their_revision(
+    policy: str, spec: Json, expected: int
+) -> None:
+    wire = {"spec": {"podManagementPolicy": policy, **spec}, "status": ROLLING}
+
+    assert decode_workload("StatefulSet", encoded(wire)).staged_from == expected
 
 
 @pytest.mark.parametrize(

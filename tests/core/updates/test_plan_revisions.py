@@ -54,11 +54,23 @@ def test_a_staged_revision_without_a_name_may_be_of_no_pod() -> None:
 
 
 def test_an_owner_that_replaces_pods_itself_holds_nothing() -> None:
-    # The pods below the partition of a StatefulSet come back in the revision that they have.
     pods = [of_revision(OLD, "web-0"), of_revision(OLD, "web-1"), of_revision(NEW, "web-2")]
     outcomes = by_pod(planned(staged(pods, an_autoscaler(UP), None)))
 
     assert outcomes["web-0"] == "Evict"
+
+
+def test_a_partition_keeps_only_pods_below_it_from_a_rollout() -> None:
+    pods = [of_revision(OLD, f"web-{index}") for index in range(3)] + [of_revision(NEW, "web-3")]
+    snapshot = replace(staged(pods, an_autoscaler(UP)), staged_from={REPLICA_SET: 1})
+
+    # A lower pod comes back in the revision that it has.
+    assert by_pod(planned(snapshot, ALL_AT_ONCE)) == {
+        "web-0": "Evict",
+        "web-1": "RevisionStaged",
+        "web-2": "RevisionStaged",
+        "web-3": "Evict",
+    }
 
 
 def test_pods_with_a_staged_revision_are_resized_in_place() -> None:

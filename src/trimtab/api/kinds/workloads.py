@@ -275,17 +275,25 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
         is_known = _is_current(status, source.metadata)
         revision = status.update_revision if is_known else None
         workload = replace(workload, staged_revision=revision or "")
-    elif status.update_revision != status.current_revision and not _partition(spec.update_strategy):
-        # A rollout is in progress or stuck: it waits for each pod to be ready.
-        workload = replace(workload, staged_revision=status.update_revision or "")
+    elif status.update_revision != status.current_revision:
+        # A rollout is under way, or stuck: it waits for each pod to be ready.
+        workload = replace(
+            workload,
+            staged_revision=status.update_revision or "",
+            staged_from=_first_ordinal(spec) + _partition(spec.update_strategy),
+        )
     if spec.pod_management_policy == _PARALLEL:
         return workload
     # OrderedReady is the default.
     return replace(
         workload,
-        first_ordinal=(spec.ordinals or _Ordinals()).start or 0,
+        first_ordinal=_first_ordinal(spec),
         min_ready=timedelta(seconds=max(spec.min_ready_seconds or 0, 0)),
     )
+
+
+def _first_ordinal(spec: _StatefulSetSpec) -> int:
+    return (spec.ordinals or _Ordinals()).start or 0
 
 
 def _is_on_delete(strategy: _UpdateStrategy | None) -> bool:
@@ -293,7 +301,7 @@ def _is_on_delete(strategy: _UpdateStrategy | None) -> bool:
 
 
 def _partition(strategy: _UpdateStrategy | None) -> int:
-    """Return the ordinal from which on evicted pods of a StatefulSet get the new template."""
+    """Return the number of pods of a StatefulSet that come back as they were, the first ones."""
     rolling = None if strategy is None else strategy.rolling_update
     return (rolling.partition if rolling is not None else None) or 0
 

@@ -49,6 +49,8 @@ class Workload:
 
     "" if its name is not known; mostly None.
     """
+    staged_from: int = 0
+    """Ordinal of the first pod of a StatefulSet that may get that revision (`partition`)."""
     is_rolling_out: bool = False
     """True of a DaemonSet that replaces its pods, those that are not ready first."""
 

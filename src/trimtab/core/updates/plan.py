@@ -1092,6 +1092,10 @@ def _rolls_out(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReas
         return None if candidate.pod.ready_since is None else HoldReason.REVISION_STAGED
     if owner is None or (revision := revisions.get(owner)) is None:
         return None
+    ordinal, first = ordinal_of(candidate.pod), context.snapshot.staged_from.get(owner, 0)
+    if ordinal is not None and ordinal < first:
+        # A partition keeps it: its successor gets the template that the pod has.
+        return None
     is_same = successors.has_revision(candidate.pod, revision)
     return None if is_same else HoldReason.REVISION_STAGED
 

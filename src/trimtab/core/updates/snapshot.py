@@ -118,6 +118,8 @@ class Snapshot:
     """By such an owner how long each pod must be ready before the next one is made, if at all."""
     staged_revisions: Mapping[WorkloadName, str] = field(default_factory=dict)
     """By direct owner the revision that its older pods do not have yet; "" if not known."""
+    staged_from: Mapping[WorkloadName, int] = field(default_factory=dict)
+    """By such an owner the first ordinal that may get it, if a partition keeps lower ones."""
     rolling_out: frozenset[WorkloadName] = frozenset()
     """The DaemonSets that replace their pods, those that are not ready first."""
     admission_alive: bool = True

@@ -50,7 +50,7 @@ class Ownership:
     staged_from: int = 0
     """Ordinal of the first pod that may get it."""
     is_rolling_out: bool = False
-    """True of a DaemonSet that replaces its pods, those that are not ready first."""
+    """True of a StatefulSet or DaemonSet that replaces its pods by itself, and is not through."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:

@@ -239,7 +239,11 @@ def test_a_stateful_set_names_the_revision_that_only_new_pods_get(
         "status": {"observedGeneration": 3, **status},
     }
 
-    assert decode_workload("StatefulSet", encoded(wire)).staged_revision == expected
+    workload = decode_workload("StatefulSet", encoded(wire))
+
+    assert workload.staged_revision == expected
+    # With `OnDelete` somebody else replaces the pods.
+    assert workload.is_rolling_out == (expected is not None and spec != ON_DELETE)
 
 
 @pytest.mark.parametrize(

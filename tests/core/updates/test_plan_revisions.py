@@ -95,6 +95,40 @@ def test_not_even_oom_kills_roll_out_a_staged_revision(*, resizes: bool, expecte
     assert set(by_pod(planned(snapshot)).values()) == {expected}
 
 
+def ready(pod: Pod) -> Pod:
+    """Return the pod as one that is ready."""
+    return replace(pod, ready_since=NOW - minutes(9))
+
+
+@pytest.mark.parametrize(
+    ("new", "resizes", "expected"),
+    [
+        pytest.param(
+            ready(of_revision(NEW, "web-1")), False, "Evict", id="the rollout waits for it"
+        ),
+        pytest.param(of_revision(OLD, "web-1"), False, "Evict", id="it has not begun"),
+        pytest.param(
+            ready(of_revision(NEW, "web-1")), True, "Resize", id="it gets memory in place"
+        ),
+        pytest.param(
+            of_revision(NEW, "web-1"), False, "RevisionStaged", id="the revision may be bad"
+        ),
+    ],
+)
+def test_a_rollout_that_waits_for_an_oom_killed_pod_goes_on(
+    new: Pod, *, resizes: bool, expected: str
+) -> None:
+    killed = a_container(requests=SMALL, last_termination=KILLED)
+    pods = [of_revision(OLD, "web-0", killed), new]
+    rolling = replace(
+        staged(pods, an_autoscaler(UP)),
+        resizes_in_place=resizes,
+        rolling_out=frozenset({REPLICA_SET}),
+    )
+
+    assert by_pod(planned(rolling, ALL_AT_ONCE))["web-0"] == expected
+
+
 def test_a_daemon_set_that_rolls_out_loses_no_ready_pod() -> None:
     pods = [
         replace(of_revision(OLD, f"web-{index}"), ready_since=NOW - minutes(9) if index else None)

@@ -281,6 +281,7 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
             workload,
             staged_revision=status.update_revision or "",
             staged_from=_first_ordinal(spec) + _partition(spec.update_strategy),
+            is_rolling_out=True,
         )
     if spec.pod_management_policy == _PARALLEL:
         return workload

@@ -52,7 +52,7 @@ class Workload:
     staged_from: int = 0
     """Ordinal of the first pod of a StatefulSet that may get that revision (`partition`)."""
     is_rolling_out: bool = False
-    """True of a DaemonSet that replaces its pods, those that are not ready first."""
+    """True of a StatefulSet or DaemonSet that replaces its pods by itself, and is not through."""
 
 
 @dataclass(frozen=True, slots=True)

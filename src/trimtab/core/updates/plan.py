@@ -1084,20 +1084,44 @@ def _waits_for_lower_ordinal(
     return HoldReason.LOWER_ORDINAL_NOT_READY if lacking else None
 
 
-def _rolls_out(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
+def _rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object if the eviction rolls out a revision that its owner would not bring to the pod yet."""
-    owner, revisions = candidate.owner, context.snapshot.staged_revisions
-    if owner in context.snapshot.rolling_out:
-        # Of its pods those that are not ready are replaced whatever becomes of the others.
-        return None if candidate.pod.ready_since is None else HoldReason.REVISION_STAGED
-    if owner is None or (revision := revisions.get(owner)) is None:
+    owner, snapshot = candidate.owner, context.snapshot
+    if owner is None:
         return None
-    ordinal, first = ordinal_of(candidate.pod), context.snapshot.staged_from.get(owner, 0)
-    if ordinal is not None and ordinal < first:
+    is_rolling = owner in snapshot.rolling_out
+    if (revision := snapshot.staged_revisions.get(owner)) is None:
+        # Of a DaemonSet pods that are not ready are replaced whatever becomes of the others.
+        return HoldReason.REVISION_STAGED if is_rolling and candidate.pod.ready_since else None
+    ordinal = ordinal_of(candidate.pod)
+    if ordinal is not None and ordinal < snapshot.staged_from.get(owner, 0):
         # A partition keeps it: its successor gets the template that the pod has.
         return None
-    is_same = successors.has_revision(candidate.pod, revision)
-    return None if is_same else HoldReason.REVISION_STAGED
+    if successors.has_revision(candidate.pod, revision):
+        return None
+    is_due = is_rolling and _keeps_rollout_waiting(candidate, revision, context, spent)
+    return None if is_due else HoldReason.REVISION_STAGED
+
+
+def _keeps_rollout_waiting(
+    candidate: Candidate, revision: str, context: PlanContext, spent: Spent
+) -> bool:
+    """Return True if only an eviction ends the OOM kills of a pod for which a rollout may wait.
+
+    A StatefulSet may change no pod before all are ready. As long as no pod of the new revision
+    fails to get ready, that revision is not the reason.
+    """
+    pod = candidate.pod
+    if pod.ready_since is not None or not _is_cured(candidate):
+        return False
+    if _rescue(candidate, context, spent.grown[pod.node_name]) is not None:
+        return False
+    return not any(
+        each.pod.ready_since is None
+        and disruption_budgets.owner_of(each.pod) == candidate.owner
+        and successors.has_revision(each.pod, revision)
+        for each in context.snapshot.pods
+    )
 
 
 def _finds_no_node(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:

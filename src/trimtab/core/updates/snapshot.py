@@ -121,7 +121,7 @@ class Snapshot:
     staged_from: Mapping[WorkloadName, int] = field(default_factory=dict)
     """By such an owner the first ordinal that may get it, if a partition keeps lower ones."""
     rolling_out: frozenset[WorkloadName] = frozenset()
-    """The DaemonSets that replace their pods, those that are not ready first."""
+    """StatefulSets and DaemonSets that replace their pods by themselves, and are not through."""
     admission_alive: bool = True
     """True if an admission controller would give a new pod its size."""
     resizes_in_place: bool = True

@@ -449,10 +449,19 @@ def test_work_goes_on_beside_what_restarts_nothing() -> None:
         (UpdateMode.IN_PLACE, frozenset({Resource.MEMORY})),
     ],
 )
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(None, id="the other one never ended"),
+        pytest.param(
+            Termination("OOMKilled", NOW - hours(30), NOW - hours(20)), id="its kill is long past"
+        ),
+    ],
+)
 def test_the_rescue_of_a_container_restarts_no_other_one_of_its_job(
-    mode: UpdateMode, restarts: frozenset[Resource]
+    mode: UpdateMode, restarts: frozenset[Resource], last: Termination | None
 ) -> None:
-    app = a_container(requests=SMALL, restarts_on_resize=True)
+    app = a_container(requests=SMALL, restarts_on_resize=True, last_termination=last)
     side = a_container(
         "side", requests=SMALL, restarts_on_resize=restarts, last_termination=OOM_KILLED
     )

@@ -508,7 +508,7 @@ def facts_about(
     context: PlanContext,
 ) -> CheckInputs:
     """All that the checks of one pod ask for."""
-    killed = _killed_early(pod, autoscaler, context)
+    killed = list_killed_early(pod, autoscaler, context)
     waiting = [each for each in killed if autoscalers.holds(autoscaler, each.name, Resource.MEMORY)]
     return CheckInputs(
         pod,
@@ -794,7 +794,8 @@ def _misfits(
     return frozenset(pod_level_resources.find_misfits(pod, wanted))
 
 
-def _killed_early(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> list[Container]:
+def list_killed_early(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> list[Container]:
+    """List the scaled containers that were lately OOM-killed soon after their start."""
     settings = context.settings
     threshold = urgency.quick_oom_threshold(
         autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config

@@ -63,6 +63,7 @@ from trimtab.core.updates.candidates import (
     PlanSettings,
     TargetForPod,
     detail_of,
+    list_killed_early,
     measure_part,
     recommended_part,
 )
@@ -810,13 +811,15 @@ def _spares_work(candidate: Candidate, context: PlanContext) -> HoldReason | Non
 
     A Job counts that as a failure, too. A container that is OOM-killed early loses nothing.
     """
-    if candidate.quick_oom and not resize_or_evict.restarts_healthy(
-        candidate.pod, candidate.wanted
-    ):
-        return None
-    if _is_of_job(candidate.pod):
+    pod = candidate.pod
+    if candidate.quick_oom:
+        # One that was killed long ago has worked since.
+        killed = list_killed_early(pod, candidate.autoscaler, context)
+        if not resize_or_evict.restarts_others(pod, candidate.wanted, killed):
+            return None
+    if _is_of_job(pod):
         return HoldReason.RUNS_TO_COMPLETION
-    return HoldReason.EVICTION_UNWANTED if _is_spared(candidate.pod, context) else None
+    return HoldReason.EVICTION_UNWANTED if _is_spared(pod, context) else None
 
 
 def _may_replace_denied(candidate: Candidate, context: PlanContext) -> bool:
@@ -1012,7 +1015,8 @@ def _rescue(
     growing = pod_level_resources.without_misfits(
         pod, container_resources.only_growing(pod, recommended)
     )
-    wanted = resize_or_evict.without_restarts(pod, growing, but_of_killed=True)
+    killed = list_killed_early(pod, autoscaler, context)
+    wanted = resize_or_evict.without_restarts(pod, growing, but_of=killed)
     is_possible = (
         resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))

@@ -1,7 +1,7 @@
 """Decide between a resize in place, an eviction and a hold for a pod that needs a change."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -192,25 +192,24 @@ def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None
     )
 
 
-def restarts_healthy(pod: Pod, wanted: Mapping[str, Allocation]) -> bool:
-    """Return True if a resize restarts a container whose last run was not OOM-killed."""
+def restarts_others(
+    pod: Pod, wanted: Mapping[str, Allocation], killed: Collection[Container]
+) -> bool:
+    """Return True if a resize restarts a container that is not among those that are killed."""
     return any(
-        not _was_killed(container) and _restarts(container, wanted.get(container.name, _NOTHING))
+        container not in killed and _restarts(container, wanted.get(container.name, _NOTHING))
         for container in pod.containers
         if container.restarts_on_resize
     )
 
 
 def without_restarts(
-    pod: Pod, wanted: Mapping[str, Allocation], *, but_of_killed: bool = False
+    pod: Pod, wanted: Mapping[str, Allocation], but_of: Collection[Container] = ()
 ) -> Mapping[str, Allocation]:
-    """Keep only the wanted resources whose change restarts nothing.
-
-    With `but_of_killed` containers keep all of it whose last run was OOM-killed.
-    """
+    """Keep only the wanted resources whose change restarts nothing but some containers."""
     free = {
         container.name: wanted[container.name]
-        if but_of_killed and _was_killed(container)
+        if container in but_of
         else _without(container.restarts_on_resize, wanted[container.name])
         for container in pod.containers
         if container.name in wanted
@@ -265,10 +264,6 @@ def _without(kinds: frozenset[Resource], wanted: Allocation) -> Allocation:
         {kind: amount for kind, amount in requests.items() if kind not in kinds},
         {kind: amount for kind, amount in limits.items() if kind not in kinds},
     )
-
-
-def _was_killed(container: Container) -> bool:
-    return container.last_termination is not None and container.last_termination.is_oom_kill
 
 
 def _restarts(container: Container, wanted: Allocation) -> bool:

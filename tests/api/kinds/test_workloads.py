@@ -267,12 +267,12 @@ def test_a_stateful_set_tells_which_pods_keep_their_revision(
 @pytest.mark.parametrize(
     ("spec", "updated", "observed", "expected"),
     [
-        pytest.param(ON_DELETE, 4, 3, "", id="one pod is left behind"),
+        pytest.param(ON_DELETE, 4, 3, "7", id="one pod is left behind"),
         pytest.param(ON_DELETE, 5, 3, None, id="no pod is left behind"),
-        pytest.param(ON_DELETE, 5, 2, "", id="of the template before"),
-        pytest.param({}, 4, 3, None, id="a rollout by default"),
+        pytest.param(ON_DELETE, 5, 2, "7", id="of the template before"),
+        pytest.param({}, 4, 3, "7", id="a rollout by default"),
         pytest.param({}, 5, 3, None, id="a rollout that is through"),
-        pytest.param({}, 0, 3, None, id="a rollout without a pod yet"),
+        pytest.param({}, 0, 3, "7", id="a rollout without a pod yet"),
     ],
 )
 def test_a_daemon_set_tells_if_only_new_pods_get_its_template(
@@ -283,7 +283,11 @@ def test_a_daemon_set_tells_if_only_new_pods_get_its_template(
         # The API server leaves out a number of none.
         counts["updatedNumberScheduled"] = updated
     wire = {
-        "metadata": {"name": "agent", "generation": 3},
+        "metadata": {
+            "name": "agent",
+            "generation": 3,
+            "annotations": {"deprecated.daemonset.template.generation": "7"},
+        },
         "spec": spec,
         "status": {"observedGeneration": observed, **counts},
     }

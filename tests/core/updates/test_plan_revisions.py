@@ -8,7 +8,7 @@ from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_
 
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.model.pods import Container, Pod, Termination
+from trimtab.core.model.pods import Container, OwnerReference, Pod, Termination, WorkloadName
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.snapshot import Snapshot
 
@@ -129,14 +129,39 @@ def test_a_rollout_that_waits_for_an_oom_killed_pod_goes_on(
     assert by_pod(planned(rolling, ALL_AT_ONCE))["web-0"] == expected
 
 
-def test_a_daemon_set_that_rolls_out_loses_no_ready_pod() -> None:
+@pytest.mark.parametrize(
+    ("generation", "known", "expected"),
+    [
+        pytest.param("6", "7", "RevisionStaged", id="it has the old template"),
+        pytest.param("7", "7", "Evict", id="it has the new one"),
+        pytest.param("7", "", "RevisionStaged", id="the new one is not known"),
+        pytest.param(None, "7", "RevisionStaged", id="its own is not known"),
+    ],
+)
+def test_a_daemon_set_that_rolls_out_loses_no_ready_pod_of_the_old_template(
+    generation: str | None, known: str, expected: str
+) -> None:
+    # A node that is down keeps a rollout from its end for as long as it is there.
+    agent = WorkloadName("default", "DaemonSet", "agent")
+    labels = {} if generation is None else {"pod-template-generation": generation}
     pods = [
-        replace(of_revision(OLD, f"web-{index}"), ready_since=NOW - minutes(9) if index else None)
+        a_pod(
+            name=f"agent-{index}",
+            labels={"app": "web", **labels},
+            owner=OwnerReference("DaemonSet", "agent"),
+            ready_since=NOW - minutes(9) if index else None,
+        )
         for index in range(4)
     ]
-    snapshot = snapshot_of(pods, an_autoscaler(UP), rolling_out=frozenset({REPLICA_SET}))
+    snapshot = snapshot_of(
+        pods,
+        an_autoscaler(UP),
+        configured_replicas={agent: 4},
+        staged_revisions={agent: known},
+        rolling_out=frozenset({agent}),
+    )
 
     assert by_pod(planned(snapshot, ALL_AT_ONCE)) == {
-        "web-0": "Evict",
-        **{f"web-{index}": "RevisionStaged" for index in range(1, 4)},
+        "agent-0": "Evict",
+        **{f"agent-{index}": expected for index in range(1, 4)},
     }

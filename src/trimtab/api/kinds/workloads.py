@@ -202,6 +202,8 @@ _CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
 _SCALE: Final = msgspec.json.Decoder(_Scale)
 _PARALLEL: Final = "Parallel"
 _ON_DELETE: Final = "OnDelete"
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+"""Annotation in which the API server counts the templates of a DaemonSet."""
 _CREATES_NONE: Final = _Condition(type="ReplicaFailure", status="True", reason="FailedCreate")
 """Condition of a ReplicaSet or ReplicationController whose latest pod was refused."""
 
@@ -249,12 +251,15 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     is_known = _is_current(status, source.metadata)
     updated = status.updated_number_scheduled if is_known else None
     workload = replace(workload, ready=status.number_ready, updated=updated)
-    if _is_on_delete(spec.update_strategy) and (updated or 0) < (existing or 0):
-        # The status of a DaemonSet does not name the revision.
-        workload = replace(workload, staged_revision="")
-    elif is_known and (updated or 0) < (existing or 0):
-        # The API server leaves out a number of none.
-        workload = replace(workload, is_rolling_out=True)
+    is_on_delete = _is_on_delete(spec.update_strategy)
+    # The API server leaves out a number of none.
+    if (is_known or is_on_delete) and (updated or 0) < (existing or 0):
+        annotations = (source.metadata or NO_METADATA).annotations or {}
+        workload = replace(
+            workload,
+            staged_revision=annotations.get(_TEMPLATE_GENERATION) or "",
+            is_rolling_out=not is_on_delete,
+        )
     if spec.template is None:
         return workload
     template = convert_template(spec.template, workload.name.namespace)

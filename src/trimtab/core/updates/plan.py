@@ -1093,17 +1093,20 @@ def _rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> Hold
     owner, snapshot = candidate.owner, context.snapshot
     if owner is None:
         return None
-    is_rolling = owner in snapshot.rolling_out
     if (revision := snapshot.staged_revisions.get(owner)) is None:
-        # Of a DaemonSet pods that are not ready are replaced whatever becomes of the others.
-        return HoldReason.REVISION_STAGED if is_rolling and candidate.pod.ready_since else None
+        return None
     ordinal = ordinal_of(candidate.pod)
     if ordinal is not None and ordinal < snapshot.staged_from.get(owner, 0):
         # A partition keeps it: its successor gets the template that the pod has.
         return None
     if successors.has_revision(candidate.pod, revision):
         return None
-    is_due = is_rolling and _keeps_rollout_waiting(candidate, revision, context, spent)
+    is_due = owner in snapshot.rolling_out and (
+        # A DaemonSet replaces pods that are not ready whatever becomes of the others.
+        candidate.pod.ready_since is None
+        if owner.kind == successors.DAEMON_SET
+        else _keeps_rollout_waiting(candidate, revision, context, spent)
+    )
     return None if is_due else HoldReason.REVISION_STAGED
 
 

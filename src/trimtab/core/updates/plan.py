@@ -53,7 +53,7 @@ from trimtab.core.sizing.node_use import Promised, Shortage
 from trimtab.core.sizing.quota_check import Refusal
 from trimtab.core.sizing.quotas import Claims, QuotaClaim
 from trimtab.core.sizing.resize_patch import ResizeEffect
-from trimtab.core.updates import boost_end, quota_plan, resize_or_evict, successors
+from trimtab.core.updates import boost_end, quota_plan, resize_or_evict, rollouts, successors
 from trimtab.core.updates.boost_end import BoostEnd
 from trimtab.core.updates.candidate_cache import CandidateCache, LastFindings, LivePods
 from trimtab.core.updates.candidates import (
@@ -1090,45 +1090,20 @@ def _waits_for_lower_ordinal(
 
 def _rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
     """Object if the eviction rolls out a revision that its owner would not bring to the pod yet."""
-    owner, snapshot = candidate.owner, context.snapshot
-    if owner is None:
+    pod, owner, snapshot = candidate.pod, candidate.owner, context.snapshot
+    if owner is None or not rollouts.would_change(pod, owner, snapshot):
         return None
-    if (revision := snapshot.staged_revisions.get(owner)) is None:
-        return None
-    ordinal = ordinal_of(candidate.pod)
-    if ordinal is not None and ordinal < snapshot.staged_from.get(owner, 0):
-        # A partition keeps it: its successor gets the template that the pod has.
-        return None
-    if successors.has_revision(candidate.pod, revision):
-        return None
-    is_due = owner in snapshot.rolling_out and (
-        # A DaemonSet replaces pods that are not ready whatever becomes of the others.
-        candidate.pod.ready_since is None
-        if owner.kind == successors.DAEMON_SET
-        else _keeps_rollout_waiting(candidate, revision, context, spent)
+    is_down = owner in snapshot.rolling_out and pod.ready_since is None
+    # A DaemonSet replaces such pods first. A StatefulSet may wait for a pod that dies on.
+    is_due = is_down and (
+        owner.kind == rollouts.DAEMON_SET
+        or (
+            _is_cured(candidate)
+            and not rollouts.is_in_doubt(owner, snapshot)
+            and _rescue(candidate, context, spent.grown[pod.node_name]) is None
+        )
     )
     return None if is_due else HoldReason.REVISION_STAGED
-
-
-def _keeps_rollout_waiting(
-    candidate: Candidate, revision: str, context: PlanContext, spent: Spent
-) -> bool:
-    """Return True if only an eviction ends the OOM kills of a pod for which a rollout may wait.
-
-    A StatefulSet may change no pod before all are ready. As long as no pod of the new revision
-    fails to get ready, that revision is not the reason.
-    """
-    pod = candidate.pod
-    if pod.ready_since is not None or not _is_cured(candidate):
-        return False
-    if _rescue(candidate, context, spent.grown[pod.node_name]) is not None:
-        return False
-    return not any(
-        each.pod.ready_since is None
-        and disruption_budgets.owner_of(each.pod) == candidate.owner
-        and successors.has_revision(each.pod, revision)
-        for each in context.snapshot.pods
-    )
 
 
 def _finds_no_node(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:

@@ -61,19 +61,8 @@ def ready_ordinals(
 
 
 _ENDLESS: Final = float("inf")
-_REVISION_LABEL: Final = "controller-revision-hash"
-_GENERATION_LABEL: Final = "pod-template-generation"
-"""Label in which a DaemonSet, whose status names no revision, writes the number of a template."""
-DAEMON_SET: Final = "DaemonSet"
 _NEARLY: Final = 0.1
 """Share of a change that a pod may lack and still counts: recommendations move on."""
-
-
-def has_revision(pod: Pod, revision: str) -> bool:
-    """Return True if the pod is known to be of the revision; an empty one is of no pod."""
-    is_daemon = pod.owner is not None and pod.owner.kind == DAEMON_SET
-    label = _GENERATION_LABEL if is_daemon else _REVISION_LABEL
-    return bool(revision) and pod.labels.get(label) == revision
 
 
 def template_of(

@@ -39,6 +39,7 @@ from trimtab.core.model.pods import (
     WorkloadName,
 )
 from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
@@ -413,6 +414,28 @@ def test_pods_of_a_job_that_are_oom_killed_get_more_memory_in_place() -> None:
     )
 
     assert told(planned(snapshot)) == ["Resize"] * 2
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        pytest.param(amounts(900, 900 * MIB), amounts(500, 500 * MIB), id="room for both"),
+        pytest.param(amounts(10, 900 * MIB), amounts(memory=500 * MIB), id="no room for CPU"),
+        pytest.param(amounts(900, 10 * MIB), None, id="no room for memory"),
+    ],
+)
+def test_memory_in_place_of_a_pod_that_may_not_be_evicted_waits_for_no_cpu(
+    left: Resources, expected: Resources | None
+) -> None:
+    dying = a_pod(a_container(requests=SMALL, last_termination=KILLED), node_name="one")
+    whole = {kind: SMALL[kind] + left[kind] for kind in BOTH}
+    snapshot = snapshot_of(
+        [dying], an_autoscaler(UP), node_use=NodeUse({"one": whole}, {"one": SMALL})
+    )
+    (outcome,) = planned(snapshot)
+
+    found = outcome.wanted["app"].requests if isinstance(outcome, Resize) else None
+    assert found == expected
 
 
 DATABASE = OwnerReference("StatefulSet", "web-1")

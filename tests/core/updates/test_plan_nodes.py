@@ -421,11 +421,12 @@ def test_a_resize_that_waits_for_room_already_goes_on_as_before() -> None:
 @pytest.mark.parametrize(
     ("left", "expected"),
     [
-        pytest.param(500, "Resize", id="with room"),
-        pytest.param(300, "PodDisruptionBudget", id="without"),
+        pytest.param(use(500), "Resize", id="with room"),
+        pytest.param(use(300), "Resize", id="with room for memory alone"),
+        pytest.param(use(500, 50 * MIB), "PodDisruptionBudget", id="without"),
     ],
 )
-def test_d25_a_rescue_in_place_needs_room_as_well(left: int, expected: str) -> None:
+def test_d25_a_rescue_in_place_needs_room_as_well(left: NodeUse, expected: str) -> None:
     last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
     dying = a_container(requests=amounts(100, 100 * MIB), last_termination=last)
     pods = [replace(pod, containers=(dying,)) for pod in several(2, node_name="one")]
@@ -435,7 +436,7 @@ def test_d25_a_rescue_in_place_needs_room_as_well(left: int, expected: str) -> N
     snapshot = snapshot_of(
         pods,
         autoscaler,
-        node_use=use(left),
+        node_use=left,
         pod_memory={("uid-web-0", autoscaler.identity): refused},
     )
 

@@ -1017,10 +1017,13 @@ def _rescue(
     )
     killed = list_killed_early(pod, autoscaler, context)
     wanted = resize_or_evict.without_restarts(pod, growing, but_of=killed)
+    if lacking := context.snapshot.node_use.shortages(pod, wanted, claimed):
+        # Memory that ends the kills waits for no CPU.
+        wanted = node_use.without_growth_of(pod, wanted, lacking)
     is_possible = (
-        resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+        urgency.memory_relief(pod, wanted) > 0
+        and resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
-        and not context.snapshot.node_use.shortages(pod, wanted, claimed)
     )
     return wanted if is_possible else None
 

@@ -111,6 +111,17 @@ def test_a_docstring_names_no_module_that_is_gone() -> None:
     assert found == set()
 
 
+def test_every_code_of_a_rule_has_a_row_and_a_test_that_exists() -> None:
+    page = (ROOT / "docs/rules.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([DFS]\d+) \|.*\| `([^`]+)` \|$", page, re.MULTILINE))
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
+    texts = [*pages, *(module.text for module in modules())]
+    cited = {code for text in texts for code in re.findall(r"\b[DFS]\d{1,2}\b", text)}
+
+    assert cited - rows.keys() == set()
+    assert [test for test in rows.values() if not (ROOT / "tests" / test).is_file()] == []
+
+
 def test_a_class_name_means_one_thing() -> None:
     where = defaultdict(set)
     for module in modules():

@@ -312,9 +312,10 @@ def test_f21_a_target_above_every_node_becomes_the_size_of_the_largest(
 ) -> None:
     _, body = stage.plane.request("GET", "/api/v1/nodes")
     (node,) = json.loads(body)["items"]
-    wanted = {"cpu": node["status"]["allocatable"]["cpu"], "memory": "200Mi"}
+    allocatable = parse_amount(Resource.MEMORY, node["status"]["allocatable"]["memory"])
+    wanted = {"cpu": "1", "memory": format_amount(Resource.MEMORY, allocatable)}
     uids = stage.deploy()
-    stage.autoscale({"cpu": "99k", "memory": "200Mi"}, mode="Recreate")
+    stage.autoscale({"cpu": "1", "memory": "200Ti"}, mode="Recreate")
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
         entries = wait_for_holds(run, "Paused", "BudgetSpent")
 
@@ -344,7 +345,7 @@ def test_d25_a_target_above_every_node_becomes_what_daemon_sets_leave_of_the_lar
         },
     )
     stage.deploy()
-    stage.autoscale({"cpu": "99k"}, mode="Recreate")
+    stage.autoscale({"cpu": "10k"}, mode="Recreate")
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
         entries = wait_for_holds(run, "Paused", "BudgetSpent")
 
@@ -356,7 +357,7 @@ def test_d25_what_does_not_fit_beside_the_others_on_its_node_is_not_asked_for(
     stage: Stage, tmp_path: Path, mode: str
 ) -> None:
     uids = stage.deploy()
-    stage.autoscale({"cpu": "99k"}, mode=mode)
+    stage.autoscale({"cpu": "10k"}, mode=mode)
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
         wait_for_holds(run, "ResizeInfeasible")
         wait_for_ticks(run)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts
 from msgspec import structs
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts
 
 from trimtab.admission.admit import Admission, AdmitOutcome
 from trimtab.admission.owner_cache import NotYetError

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import jsonpatch
 import pytest
-from admission.review_makers import Json, Webhook, a_pod_object, a_review, patch_of
-from api_server_rules import refusals, total
-from makers import amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import amounts
+from support.makers.reviews import Json, Webhook, a_pod_object, a_review, patch_of
+from support.models.pod_rules import refusals, total
 
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.admission.new_pods import NewPod

@@ -10,9 +10,9 @@ from http import HTTPStatus
 from random import Random
 
 import pytest
-from drawn_plans import a_snapshot, some_settings
-from makers import NOW
-from waiting import until
+from support.makers.records import NOW
+from support.servers.waiting import until
+from support.strategies.plans import a_snapshot, some_settings
 
 from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.server.server import WebhookServer

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from admission.review_makers import a_review, patch_of
-from api_server import Asked, Response, Unfinished, a_client, ok, refused, serving
+from support.makers.reviews import a_review, patch_of
+from support.servers.api_server import Asked, Response, Unfinished, a_client, ok, refused, serving
 
 from trimtab.admission.admit import Admission, AdmitOutcome
 from trimtab.admission.live_lookups import LiveLookups

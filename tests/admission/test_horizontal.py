@@ -1,9 +1,9 @@
 """HorizontalPodAutoscalers beside admission: new pods keep what these scale on."""
 
 import pytest
-from makers import MIB, a_container, a_pod, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.settings import AdmissionSettings

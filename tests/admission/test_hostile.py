@@ -2,10 +2,10 @@
 
 import tracemalloc
 
-from admission.hostile import hostile_requests
-from admission.review_makers import Webhook
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.hostile_requests import hostile_requests
+from support.makers.reviews import Webhook
 
 COUNT = 1500
 MOST_KEPT_BYTES = 300_000

@@ -1,9 +1,9 @@
 """What is told of trouble, and what is only counted."""
 
 import pytest
-from admission.review_makers import AUTOSCALERS, Webhook, a_pod_object, a_review
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.reviews import AUTOSCALERS, Webhook, a_pod_object, a_review
 
 from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.logs import TOLD_IN_ALL, TOLD_PER_MINUTE, RateLimitedLogger

@@ -2,13 +2,13 @@
 
 import msgspec
 import pytest
-from admission.review_makers import Webhook, a_pod_object, a_review
-from exposition import differences
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.reviews import Webhook, a_pod_object, a_review
+from support.readers.metrics_page import differences
 
 from reference.original_metrics import ADMISSION
 from trimtab.admission.admit import AdmitOutcome

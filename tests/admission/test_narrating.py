@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from admission.review_makers import Webhook, a_pod_object, a_review
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import MIB, a_recommendation, amounts
+from support.makers.reviews import Webhook, a_pod_object, a_review
 
 from trimtab.admission.logs import TOLD_PER_MINUTE
 from trimtab.core.model.autoscalers import CpuBoost

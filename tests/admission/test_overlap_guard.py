@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-from admission.review_makers import AUTOSCALERS, Json, Webhook, a_review, an_autoscaler_object
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.reviews import AUTOSCALERS, Json, Webhook, a_review, an_autoscaler_object
 
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.kinds.autoscalers import decode_autoscaler

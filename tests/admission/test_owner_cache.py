@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
 
 from trimtab.admission.owner_cache import NotYetError, ReadyOwners
 from trimtab.api.wire.status_errors import Status

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import jsonpatch
 import pytest
-from admission.review_makers import Json, Webhook, a_pod_object, a_review, patch_of
 from admission.test_boosts import Time
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import MIB, a_recommendation, amounts
+from support.makers.reviews import Json, Webhook, a_pod_object, a_review, patch_of
 
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.admission.new_pods import NewPod

@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-from admission.review_makers import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.damage import VALUES, places, replaced
+from support.makers.records import MIB, a_recommendation, amounts
+from support.makers.reviews import (
     AUTOSCALERS,
     PODS,
     Json,
@@ -16,12 +22,6 @@ from admission.review_makers import (
     an_autoscaler_object,
     patch_of,
 )
-from damage import VALUES, places, replaced
-from hypothesis import given
-from hypothesis import strategies as st
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
 
 from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.reports import Reviewed, ReviewStatus, ReviewTrouble

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from drawn import autoscaler, limit_ranges, pod
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.strategies.records import autoscaler, limit_ranges, pod
 
 from trimtab.admission import sizing_cache
 from trimtab.admission.sizing_cache import CapBounds, Sizings, WholePod

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from admission.review_makers import Json, Webhook, a_pod_object, a_review
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import MIB, a_recommendation, amounts
+from support.makers.reviews import Json, Webhook, a_pod_object, a_review
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.server.http import HttpRequest

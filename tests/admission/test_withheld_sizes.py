@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import jsonpatch
 import pytest
-from admission.review_makers import (
+from admission.test_boosts import Time, millicores
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import MIB, a_recommendation, amounts
+from support.makers.reviews import (
     Webhook,
     a_pod_object,
     a_review,
     loop_seconds,
     patch_of,
 )
-from admission.test_boosts import Time, millicores
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
 
 from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.settings import AdmissionSettings

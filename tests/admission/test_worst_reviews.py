@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from admission.review_makers import Json, Webhook, a_review, an_autoscaler_object, patch_of
-from admission.worst_reviews import (
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.reviews import Json, Webhook, a_review, an_autoscaler_object, patch_of
+from support.makers.worst_reviews import (
     NAMESPACE,
     POD_RESOURCES,
     a_large_autoscaler,
@@ -13,8 +15,6 @@ from admission.worst_reviews import (
     cpu_seconds,
     store,
 )
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
 
 from trimtab.admission.admit import AdmitOutcome
 from trimtab.api.kinds.autoscaler_wire import decode_wire

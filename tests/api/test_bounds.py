@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wire_makers import judged, told, written
+from support.makers.wire_autoscalers import judged, told, written
 
 from trimtab.api.validation.autoscaler import validate
 from trimtab.api.wire.metadata import NO_METADATA

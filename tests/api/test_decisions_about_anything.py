@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from damage import LEAVES, VALUES, Place, places, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import NOW
-from plan_makers import share_wanting_change
-from wire_examples import AUTOSCALER, LIMIT_RANGE, POD, Json
+from support.makers.damage import LEAVES, VALUES, Place, places, replaced
+from support.makers.plans import share_wanting_change
+from support.makers.records import NOW
+from support.makers.wire_examples import AUTOSCALER, LIMIT_RANGE, POD, Json
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.kinds.limits import decode_limit_range

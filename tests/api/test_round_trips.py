@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_examples import Json, encoded
+from support.makers.wire_examples import Json, encoded
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.kinds.limits import decode_limit_range

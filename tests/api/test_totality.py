@@ -4,10 +4,10 @@ import json
 from contextlib import suppress
 
 import pytest
-from damage import VALUES, places, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_examples import DECODERS, encoded
+from support.makers.damage import VALUES, places, replaced
+from support.makers.wire_examples import DECODERS, encoded
 
 from trimtab.api.wire.codec import DecodeError
 

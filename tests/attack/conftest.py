@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from admission.review_makers import a_pod_object, a_review
 from attack import webhook as processes
 from attack.webhook import TITLES, Webhook
+from support.makers.reviews import a_pod_object, a_review
 
 _FIGURES = pytest.StashKey[list[processes.Figures]]()
 

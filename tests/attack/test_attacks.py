@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
-from admission.hostile import hostile_requests
-from admission.review_makers import AUTOSCALERS, a_review
-from admission.worst_reviews import POD_RESOURCES, a_large_pod
 from attack.bad_http import SHAPES, Shape
 from attack.conftest import a_good_review
 from attack.webhook import LOOPBACK, Webhook, a_sibling
+from support.makers.hostile_requests import hostile_requests
+from support.makers.reviews import AUTOSCALERS, a_review
+from support.makers.worst_reviews import POD_RESOURCES, a_large_pod
 
 from trimtab.core.model import size_bounds
 

@@ -14,11 +14,11 @@ from http.client import HTTPException, HTTPSConnection
 from itertools import count
 
 import pytest
-from admission.review_makers import AUTOSCALERS, a_pod_object, a_review, an_autoscaler_object
-from api_server import Asked, Response, ok, refused
 from attack import webhook as processes
 from attack.conftest import a_good_review
 from attack.webhook import LOOPBACK, NAMESPACE, Json, Shown, Webhook
+from support.makers.reviews import AUTOSCALERS, a_pod_object, a_review, an_autoscaler_object
+from support.servers.api_server import Asked, Response, ok, refused
 
 TARGET = "shopfront"
 TENANT = "tenant"

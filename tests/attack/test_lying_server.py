@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from attack.lying_server import Lie, LyingServer
-from tls_makers import an_authority
+from support.makers.certificates import an_authority
+from support.servers.lying_api_server import Lie, LyingServer
 
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.auth.kubeconfig import load_kubeconfig

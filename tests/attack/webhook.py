@@ -15,10 +15,10 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
-from admission.worst_reviews import a_large_autoscaler, a_large_selector
-from api_server import Asked, Response, ok, refused
-from small_cluster import SmallCluster, served
-from tls_makers import Pair, a_pair, an_authority
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.makers.worst_reviews import a_large_autoscaler, a_large_selector
+from support.servers.api_server import Asked, Response, ok, refused
+from support.servers.shown_cluster import SmallCluster, served
 
 LOOPBACK = "127.0.0.1"
 MIB = 1024 * 1024

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from score_makers import SECTION, rounds
+from support.makers.scores import SECTION, rounds
 
 from bench import admission, contests, interrupts, recommender, scoring, stack, updater
 from bench.contests import Course, Turn

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from score_makers import rounds
+from support.makers.scores import rounds
 
 from bench import core
 from bench.core_tables import SECTION

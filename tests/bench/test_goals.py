@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from score_makers import SECTION, rounds
+from support.makers.scores import SECTION, rounds
 
 from bench import goals
 from bench.admission_tables import GOVERNED

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from score_makers import SECTION, rounds
+from support.makers.scores import SECTION, rounds
 
 from bench import scoring
 from bench.recording import Record

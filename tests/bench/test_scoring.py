@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from score_makers import rounds
+from support.makers.scores import rounds
 
 from bench import scoring
 from bench.scoring import Score, Side

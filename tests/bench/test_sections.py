@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from score_makers import SECTION, rounds
+from support.makers.scores import SECTION, rounds
 
 from bench import sections
 from bench.findings import SECTIONS

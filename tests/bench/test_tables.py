@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from score_makers import CPU, WALL, rounds
+from support.makers.scores import CPU, WALL, rounds
 
 from bench import tables
 from bench.tables import Growth, Measure, Table, Unit

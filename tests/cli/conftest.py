@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from small_cluster import Beside, Done, SmallCluster, served
+from support.servers.shown_cluster import Beside, Done, SmallCluster, served
 
 from trimtab.cli.main import main
 

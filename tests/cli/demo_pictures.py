@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from makers import MIB, NOW
+from support.makers.records import MIB, NOW
 
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.demo.news import DemoEvent, DemoEventKind

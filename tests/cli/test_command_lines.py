@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import COMPONENTS, FORGIVING, Words, flags_of, leaves
+from support.readers.command_line import COMPONENTS, FORGIVING, Words, flags_of, leaves
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 FLAGS_PAGE = (Path(__file__).parents[2] / "docs/flags.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_cluster import SmallCluster, served
+from support.servers.shown_cluster import SmallCluster, served
 
 from trimtab.cli.completion import CompletionAnswer, Shell, complete
 from trimtab.cli.main import main

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from attack.lying_server import LyingServer
-from waiting import until
+from support.servers.lying_api_server import LyingServer
+from support.servers.waiting import until
 
 GATES = "--feature-gates=InPlaceOrRecreate=true,NoSuchGate=true"
 

@@ -4,7 +4,7 @@ import re
 import shlex
 
 import pytest
-from command_line import Words, flags_of, walk
+from support.readers.command_line import Words, flags_of, walk
 
 from trimtab.cli.app import app
 from trimtab.cli.main import main

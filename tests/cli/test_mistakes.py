@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import COMPONENTS, FORGIVING, Words, flags_of, leaves
-from small_cluster import write_kubeconfig
+from support.readers.command_line import COMPONENTS, FORGIVING, Words, flags_of, leaves
+from support.servers.shown_cluster import write_kubeconfig
 
 from trimtab.cli.main import main
 

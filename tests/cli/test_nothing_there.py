@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_cluster import Done, SmallCluster, served
+from support.servers.shown_cluster import Done, SmallCluster, served
 
 ELSEWHERE = "; -A looks into all namespaces"
 REPORT = ("report", "--watch-for=1h")

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from attack.lying_server import LyingServer
-from tls_makers import a_pair, an_authority
+from support.makers.certificates import a_pair, an_authority
+from support.servers.lying_api_server import LyingServer
 
 LIBRARY_WORDS = re.compile(r"Errno|Traceback|_ssl|\[|attempting|codec|\('")
 """Words of Python and of OpenSSL's source, which no operator should have to read."""

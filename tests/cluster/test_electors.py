@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lease_server import LEASE, Candidate, LeaseServer, Link, Stall, wait_for
-from makers import NOW
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.lease_server import LEASE, Candidate, LeaseServer, Link, Stall, wait_for
+from support.makers.records import NOW
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.codec import DecodeError

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import aiohttp
-from contract import real_manifests as manifests
-from contract.real_administrator import Administrator, an_identity, wait_until
 from contract.stage import meanwhile
-from relay import LOOPBACK, Relay
+from support.servers.relay import LOOPBACK, Relay
+from support.stages import manifests
+from support.stages.administrator import Administrator, an_identity, wait_until
 
 from rig.controlplane import ControlPlane
 from trimtab.cluster.errors import ApiError

@@ -13,19 +13,19 @@ from urllib.parse import urlencode
 
 import aiohttp
 import yaml
-from contract import real_manifests as manifests
-from contract.real_administrator import (
+from contract.real_link import RealLink
+from contract.stage import Scenario
+from contract.world import CUSTOM_KIND, Link
+from support.servers.relay import LOOPBACK, relaying
+from support.stages import manifests
+from support.stages.administrator import (
     CLOCK,
     PATIENCE_SECONDS,
     Administrator,
     a_client,
     wait_until,
 )
-from contract.real_link import RealLink
-from contract.real_manifests import Json
-from contract.stage import Scenario
-from contract.world import CUSTOM_KIND, Link
-from relay import LOOPBACK, relaying
+from support.stages.manifests import Json
 
 from rig import stages
 from rig.controlplane import ControlPlane, Part

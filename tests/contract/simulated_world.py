@@ -9,7 +9,7 @@ from random import Random
 
 from contract.stage import Scenario
 from contract.world import CUSTOM_KIND, Link
-from makers import MIB, amounts
+from support.makers.records import MIB, amounts
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.evictions import MemoryEviction

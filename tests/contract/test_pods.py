@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from contract.stage import eventually, in_every_world
 from contract.world import Link, World
-from makers import MIB, amounts
+from support.makers.records import MIB, amounts
 
 from trimtab.cluster.errors import BudgetError, ConflictError, InvalidError, NotFoundError
 from trimtab.core.model.json_patch import Add, Remove

@@ -9,7 +9,7 @@ import pytest
 from contract.stage import eventually, in_every_world, meanwhile
 from contract.test_views import Disturbance, every_disturbance
 from contract.world import Link, World
-from makers import MIB, NOW, amounts
+from support.makers.records import MIB, NOW, amounts
 
 from trimtab.api.kinds.checkpoints import FINGERPRINT, Checkpoint
 from trimtab.api.kinds.events import Event, about_pod

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 from contract.stage import eventually, in_every_world
 from contract.world import Link, World
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.events import Event, about_pod

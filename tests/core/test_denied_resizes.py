@@ -1,8 +1,17 @@
 """Resizes that the API server refuses: a pod that dies anyway is evicted, one pod first."""
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import WEB, planned, snapshot_of, told
+from support.makers.plans import WEB, planned, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.changes.outcomes import Evict
 from trimtab.core.explain.pod_checks import explain_pod, view_plan

@@ -4,8 +4,8 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, an_autoscaler
-from usage_makers import WEB, World, a_selector
+from support.makers.records import MIB, an_autoscaler
+from support.makers.usage import WEB, World, a_selector
 
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.usage.checkpoints import encode_histories

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod, minutes
+from support.makers.records import NOW, a_pod, minutes
 
 from trimtab.core import roles
 from trimtab.core.guards.rate_limit import Pace, PaceSettings

@@ -5,10 +5,10 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import Webhook, admission_controller
-from e2e.components import install
 from e2e.install_stage import Ground
 from e2e.node_stage import NodeStage
+from support.stages.admission import Webhook, admission_controller
+from support.stages.components import install
 
 from rig import controlplane, node, node_settings, programs, prometheus
 from rig.controlplane import ControlPlane, Part

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 from e2e import json_server
-from e2e.components import Json
+from support.stages.components import Json
 
 from rig import metrics_server
 from rig.controlplane import ControlPlane

@@ -15,14 +15,14 @@ from random import Random
 
 import pytest
 import yaml
-from contract.real_manifests import rollouts
-from e2e import components
-from e2e.admission_stage import JSON_PATCH, OBSERVED, REGISTRATIONS, age_keys
-from e2e.components import ROOT, SLOW_SECONDS, Json, Run, Secured, rules_of
 from e2e.rights_stage import COMPONENTS, Account
-from e2e.roles_stage import Cast
-from e2e.updater_stage import SMALL, TARGET, Stage, requests
-from tls_makers import a_pair, an_authority
+from support.makers.certificates import a_pair, an_authority
+from support.stages import components
+from support.stages.admission import JSON_PATCH, OBSERVED, REGISTRATIONS, age_keys
+from support.stages.components import ROOT, SLOW_SECONDS, Json, Run, Secured, rules_of
+from support.stages.manifests import rollouts
+from support.stages.roles import Cast
+from support.stages.updater import SMALL, TARGET, Stage, requests
 
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 
-from e2e.components import SLOW_SECONDS, Json, Run
-from e2e.updater_stage import Stage
+from support.stages.components import SLOW_SECONDS, Json, Run
+from support.stages.updater import Stage
 
 from rig import node, waiting, workers
 from rig.node import Node

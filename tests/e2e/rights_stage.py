@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from e2e.components import Json
+from support.stages.components import Json
 
 from rig.audit import Request
 from rig.controlplane import ControlPlane

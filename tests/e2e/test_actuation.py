@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import OBSERVED, Webhook, admission_controller, injecting
-from e2e.components import Json, install
-from e2e.updater_stage import (
+from support.stages.admission import OBSERVED, Webhook, admission_controller, injecting
+from support.stages.components import Json, install
+from support.stages.updater import (
     LARGE,
     SMALL,
     TARGET,

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.admission_stage import (
+from support.stages.admission import (
     MERGE_PATCH,
     OBSERVED,
     Stage,
     Webhook,
     admission_controller,
 )
-from e2e.components import ROOT, children, install
+from support.stages.components import ROOT, children, install
 
 from rig import programs, waiting
 from rig.controlplane import ControlPlane

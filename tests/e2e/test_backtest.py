@@ -5,9 +5,9 @@ import json
 import time
 
 import pytest
-from e2e.components import install
 from e2e.worlds import World, a_template
-from prometheus_server import FakePrometheus, serving
+from support.servers.prometheus import FakePrometheus, serving
+from support.stages.components import install
 
 from rig.controlplane import ControlPlane
 from trimtab.cli.main import main

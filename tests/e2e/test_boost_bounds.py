@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import Webhook, admission_controller
-from e2e.components import Json, install
-from e2e.updater_stage import Stage, updater
+from support.stages.admission import Webhook, admission_controller
+from support.stages.components import Json, install
+from support.stages.updater import Stage, updater
 
 from rig.controlplane import ControlPlane
 

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from e2e.components import Json, install
-from e2e.updater_stage import MERGE, Stage, updater, wait_for_plan
-from makers import BOOST_TOLD
+from support.makers.records import BOOST_TOLD
+from support.stages.components import Json, install
+from support.stages.updater import MERGE, Stage, updater, wait_for_plan
 
 from rig.controlplane import ControlPlane
 

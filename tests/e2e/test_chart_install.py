@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from e2e.chart_stage import CASES, FOREIGN, Json, Tools, foreign_definitions, of_kind, render
-from e2e.components import an_account
 from e2e.conftest import Bring
+from support.stages.components import an_account
 
 from rig import chart, controlplane, waiting
 from rig.controlplane import ControlPlane

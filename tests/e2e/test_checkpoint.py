@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from e2e import components
-from e2e.components import TRIMTAB, an_account, install
 from e2e.worlds import World, a_template
+from support.stages import components
+from support.stages.components import TRIMTAB, an_account, install
 
 from rig.controlplane import ControlPlane
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from admission.review_makers import AUTOSCALERS, a_review, an_autoscaler_object
-from e2e.admission_stage import (
+from support.makers.reviews import AUTOSCALERS, a_review, an_autoscaler_object
+from support.stages.admission import (
     JSON_PATCH,
     Stage,
     Webhook,
     admission_controller,
     an_autoscaler,
 )
-from e2e.components import install
+from support.stages.components import install
 
 from rig import waiting
 from rig.controlplane import ControlPlane

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
-from checkpoint_store import Checkpoints
-from makers import NOW
+from support.fakes.checkpoint_store import Checkpoints
+from support.makers.records import NOW
 
 from rig.controlplane import ControlPlane
 from trimtab.api.kinds.events import Event, about_pod

@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.admission_stage import MERGE_PATCH, Stage, Webhook, admission_controller, an_autoscaler
-from e2e.components import Lacking, an_account, install, is_established, rights_of
+from support.stages.admission import (
+    MERGE_PATCH,
+    Stage,
+    Webhook,
+    admission_controller,
+    an_autoscaler,
+)
+from support.stages.components import Lacking, an_account, install, is_established, rights_of
 
 from rig import waiting
 from rig.controlplane import ControlPlane

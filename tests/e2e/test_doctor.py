@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
-from e2e import admission_stage, components
-from e2e.components import SLOW_SECONDS, TRIMTAB, an_account, install
 from e2e.worlds import World, a_small_world
-from tls_makers import Pair, a_pair, an_authority
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.stages import admission as admission_stage
+from support.stages import components
+from support.stages.components import SLOW_SECONDS, TRIMTAB, an_account, install
 
 from rig import controlplane, metrics_server, programs, waiting
 from rig.controlplane import ControlPlane

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.components import (
+from e2e.worlds import World, a_template
+from support.stages.components import (
     READING,
     SLOW_SECONDS,
     TRIMTAB,
@@ -17,7 +18,6 @@ from e2e.components import (
     install,
     running,
 )
-from e2e.worlds import World, a_template
 
 from rig import waiting
 from rig.controlplane import ControlPlane

@@ -4,10 +4,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from e2e.components import an_account, install, rights_of, rules_of, running
 from e2e.external_metrics_server import ROOT, Adapter, registered
 from e2e.worlds import World, a_template
-from makers import MIB
+from support.makers.records import MIB
+from support.stages.components import an_account, install, rights_of, rules_of, running
 
 from rig.controlplane import ControlPlane
 from trimtab.core.model.resources import Resource

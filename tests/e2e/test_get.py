@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from e2e.components import READING, an_account
 from e2e.worlds import World, a_small_world
+from support.stages.components import READING, an_account
 
 from rig.controlplane import ControlPlane
 

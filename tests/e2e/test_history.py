@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from e2e.components import SLOW_SECONDS, install, running
 from e2e.worlds import World, a_template
-from makers import MIB
+from support.makers.records import MIB
+from support.stages.components import SLOW_SECONDS, install, running
 
 from rig import prometheus, waiting, workers
 from rig.controlplane import ControlPlane

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from checkpoint_store import Checkpoints
-from makers import MIB, amounts
+from support.fakes.checkpoint_store import Checkpoints
+from support.makers.records import MIB, amounts
 
 from rig import node, programs, waiting, workers
 from rig.node import Node

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from e2e.components import SLOW_SECONDS, Json
 from e2e.node_stage import (
     LEASE,
     NodeStage,
@@ -24,7 +23,8 @@ from e2e.node_stage import (
     wait_for_ticks,
     worker,
 )
-from e2e.updater_stage import updater, wait_for_holds
+from support.stages.components import SLOW_SECONDS, Json
+from support.stages.updater import updater, wait_for_holds
 
 from rig import waiting, workers
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import JSON_PATCH, MERGE_PATCH, an_autoscaler
-from e2e.components import SLOW_SECONDS, Json
 from e2e.install_stage import NAMESPACE, Ground
 from e2e.node_stage import NodeStage, containers, restarts, uids_of, worker
+from support.stages.admission import JSON_PATCH, MERGE_PATCH, an_autoscaler
+from support.stages.components import SLOW_SECONDS, Json
 
 from rig import component_image, waiting
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from e2e.node_stage import LEASE, NodeStage, restarts, uids_of, wait_for_ticks, worker
-from e2e.updater_stage import BATCH, requests, updater, wait_for_holds
+from support.stages.updater import BATCH, requests, updater, wait_for_holds
 
 from rig import workers
 

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from e2e.components import SLOW_SECONDS, Json, an_account
 from e2e.node_stage import LEASE as STATUS_LEASE
 from e2e.node_stage import NodeStage, restarts, worker
-from e2e.roles_stage import LEADER, LEASE, OTHERS, Cast, name_of, role_keeper
-from e2e.updater_stage import updater
+from support.stages.components import SLOW_SECONDS, Json, an_account
+from support.stages.roles import LEADER, LEASE, OTHERS, Cast, name_of, role_keeper
+from support.stages.updater import updater
 
 from rig import waiting, workers
 from rig.flags import LOOPBACK

@@ -7,7 +7,6 @@ own suites (U10, C2, …) that need a node which runs programs are here too.
 from pathlib import Path
 
 import pytest
-from e2e.components import Json
 from e2e.node_stage import (
     EAGER,
     LEASE,
@@ -24,8 +23,9 @@ from e2e.node_stage import (
     wait_for_ticks,
     worker,
 )
-from e2e.updater_stage import requests, updater, wait_for_holds
-from makers import MIB
+from support.makers.records import MIB
+from support.stages.components import Json
+from support.stages.updater import requests, updater, wait_for_holds
 
 from rig import workers
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from e2e.components import (
+from e2e.rights_stage import Account
+from e2e.worlds import World, a_template
+from support.stages.components import (
     READING,
     ROOT,
     SLOW_SECONDS,
@@ -25,8 +27,6 @@ from e2e.components import (
     rules_of,
     running,
 )
-from e2e.rights_stage import Account
-from e2e.worlds import World, a_template
 
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.components import TRIMTAB, Json, install, rules_of
 from e2e.rights_stage import Account
-from e2e.updater_stage import SMALL, Stage
+from support.stages.components import TRIMTAB, Json, install, rules_of
+from support.stages.updater import SMALL, Stage
 
 from rig.controlplane import ControlPlane
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.components import (
+from e2e.worlds import World, a_template
+from support.makers.records import MIB
+from support.makers.usage import a_selector
+from support.stages.components import (
     SLOW_SECONDS,
     Lacking,
     an_account,
@@ -14,9 +17,6 @@ from e2e.components import (
     rights_of,
     running,
 )
-from e2e.worlds import World, a_template
-from makers import MIB
-from usage_makers import a_selector
 
 from rig import waiting, workers
 from rig.controlplane import ControlPlane

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from contract.real_manifests import rollouts
 from contract.world import CUSTOM_KIND
-from e2e.components import SLOW_SECONDS, an_account, install
 from e2e.conftest import Bring
-from terminal import in_terminal
+from support.readers.terminal import in_terminal
+from support.stages.components import SLOW_SECONDS, an_account, install
+from support.stages.manifests import rollouts
 
 from rig import debian, programs
 from rig.controlplane import ControlPlane

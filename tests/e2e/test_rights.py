@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import JSON_PATCH, MERGE_PATCH
-from e2e.components import Lacking, an_account, install, rights_of, running
 from e2e.installation_stage import Installation, Reach, after_a_day
 from e2e.rights_stage import COMPONENTS, Account
+from support.stages.admission import JSON_PATCH, MERGE_PATCH
+from support.stages.components import Lacking, an_account, install, rights_of, running
 
 from rig import waiting
 from rig.controlplane import ControlPlane, free_ports

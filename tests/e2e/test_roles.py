@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.components import (
+from support.stages.components import (
     ROOT,
     SLOW_SECONDS,
     Json,
@@ -15,7 +15,7 @@ from e2e.components import (
     install,
     rights_of,
 )
-from e2e.roles_stage import (
+from support.stages.roles import (
     BIG,
     LABEL,
     LEADER,
@@ -25,7 +25,7 @@ from e2e.roles_stage import (
     name_of,
     role_keeper,
 )
-from e2e.updater_stage import Stage, updater
+from support.stages.updater import Stage, updater
 
 from rig import programs, waiting
 from rig.controlplane import ControlPlane

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import OBSERVED, REGISTRATIONS
-from e2e.components import (
+from support.stages.admission import OBSERVED, REGISTRATIONS
+from support.stages.components import (
     SLOW_SECONDS,
     Json,
     Lacking,
@@ -18,7 +18,15 @@ from e2e.components import (
     rights_of,
     running,
 )
-from e2e.updater_stage import SMALL, TARGET, Stage, conditions, requests, updater, wait_for_holds
+from support.stages.updater import (
+    SMALL,
+    TARGET,
+    Stage,
+    conditions,
+    requests,
+    updater,
+    wait_for_holds,
+)
 
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.admission_stage import OBSERVED, Webhook, admission_controller
-from e2e.components import SLOW_SECONDS, Json, Run, install, running
-from e2e.roles_stage import BIG, FOLLOWER, LABEL, LEADER, LITTLE, Cast, name_of
-from e2e.updater_stage import (
+from support.stages.admission import OBSERVED, Webhook, admission_controller
+from support.stages.components import SLOW_SECONDS, Json, Run, install, running
+from support.stages.roles import BIG, FOLLOWER, LABEL, LEADER, LITTLE, Cast, name_of
+from support.stages.updater import (
     Stage,
     conditions,
     plan,

@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from checkpoint_store import Checkpoints
-from contract import real_manifests as manifests
-from contract.real_administrator import a_client
-from makers import MIB, amounts
+from support.fakes.checkpoint_store import Checkpoints
+from support.makers.records import MIB, amounts
+from support.stages import manifests
+from support.stages.administrator import a_client
 
 from rig.controlplane import ControlPlane
 from trimtab.api.kinds.leases import Lease

@@ -14,9 +14,9 @@ from random import Random
 
 import aiohttp
 import pytest
-from contract.real_administrator import CLOCK, a_client
 from contract.stage import meanwhile
-from relay import LOOPBACK, Relay, relaying
+from support.servers.relay import LOOPBACK, Relay, relaying
+from support.stages.administrator import CLOCK, a_client
 
 from rig.controlplane import ControlPlane
 from trimtab.api.wire.lists import decode_list

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import REGISTRATIONS, Stage
-from e2e.components import SLOW_SECONDS, Json, Run, install, running
 from e2e.conftest import Bring
 from e2e.worlds import World, a_template
-from exposition import contradictions
-from tls_makers import a_pair, an_authority
+from support.makers.certificates import a_pair, an_authority
+from support.readers.metrics_page import contradictions
+from support.stages.admission import REGISTRATIONS, Stage
+from support.stages.components import SLOW_SECONDS, Json, Run, install, running
 
 from reference import original_metrics
 from rig import controlplane, processes, programs, waiting

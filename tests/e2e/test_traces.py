@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from e2e.components import SLOW_SECONDS, install, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from support.stages.components import SLOW_SECONDS, install, running
 
 from rig import waiting
 from rig.controlplane import ControlPlane

@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from e2e.components import Json, Lacking, an_account, install, rights_of
 from e2e.node_stage import wait_for_ticks
-from e2e.updater_stage import (
+from support.stages.components import Json, Lacking, an_account, install, rights_of
+from support.stages.updater import (
     LARGE,
     MERGE,
     SMALL,

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
-from e2e.components import Json, install
-from e2e.updater_stage import (
+from support.stages.components import Json, install
+from support.stages.updater import (
     HIGHER,
     HIGHER_CPU,
     HIGHER_MEMORY,

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from checkpoint_store import Checkpoints
+from support.fakes.checkpoint_store import Checkpoints
 
 from rig import stages
 from rig.controlplane import ControlPlane

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from admission.hostile import hostile_requests
-from admission.review_makers import a_pod_object, a_review
-from e2e.admission_stage import Webhook, admission_controller
-from e2e.components import install
-from tls_makers import a_pair, an_authority
+from support.makers.certificates import a_pair, an_authority
+from support.makers.hostile_requests import hostile_requests
+from support.makers.reviews import a_pod_object, a_review
+from support.stages.admission import Webhook, admission_controller
+from support.stages.components import install
 
 from rig import waiting
 from rig.controlplane import ControlPlane

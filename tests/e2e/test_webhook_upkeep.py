@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from e2e import components
-from e2e.admission_stage import age_keys
-from e2e.components import SLOW_SECONDS, Run
-from tls_makers import Pair, a_pair, an_authority
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.stages import components
+from support.stages.admission import age_keys
+from support.stages.components import SLOW_SECONDS, Run
 
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane

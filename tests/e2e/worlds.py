@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from e2e.components import SLOW_SECONDS, Json, install
+from support.stages.components import SLOW_SECONDS, Json, install
 
 from rig import waiting
 from rig.controlplane import ControlPlane

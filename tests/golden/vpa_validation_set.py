@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from crd_rules import crd_violations
+from support.models.crd_rules import crd_violations
 
 from trimtab.api.kinds.autoscaler_wire import decode_wire
 from trimtab.api.validation.autoscaler import validate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import numpy as np
-from recommender.small_world import Load
+from support.fakes.recommender_cluster import Load
 
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.core.model.resources import Resource

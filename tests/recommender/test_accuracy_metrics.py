@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from makers import MIB, minutes
 from prometheus_client import REGISTRY
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, minutes
 
 from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy, UpdateMode
 from trimtab.recommender.accuracy_metrics import QualityMeter

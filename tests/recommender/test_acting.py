@@ -4,8 +4,8 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from makers import NOW, minutes
-from virtual_time import LoopClock, StillClock, run_virtually
+from support.fakes.clocks import LoopClock, StillClock, run_virtually
+from support.makers.records import NOW, minutes
 
 from trimtab.recommender.reports import Step
 from trimtab.recommender.writes import Writers

@@ -1,8 +1,8 @@
 import asyncio
 from datetime import timedelta
 
-from makers import minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import minutes
 
 from trimtab.core.model.resources import Resource
 from trimtab.recommender.controller import Recommender

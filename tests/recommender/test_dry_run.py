@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, a_recommendation, amounts, minutes
 from recommender.past import Past
-from recommender.small_world import Load, SmallWorld
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_container, a_recommendation, amounts, minutes
 
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.resources import Resource, Resources

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container
-from recommender.small_world import SmallWorld
-from usage_makers import a_selector
+from support.fakes.recommender_cluster import SmallWorld
+from support.makers.records import MIB, a_container
+from support.makers.usage import a_selector
 
 from trimtab.api.usage.external_metrics import PodGroup
 from trimtab.api.usage.pod_metrics import UsageColumns

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, amounts, hours, minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_container, amounts, hours, minutes
 
 from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.core.model.autoscalers import TargetReference, UpdateMode

@@ -7,10 +7,10 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from makers import MIB, minutes
 from recommender.past import Past
-from recommender.small_world import Load, SmallWorld
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, minutes
 
 from trimtab.core.model.resources import Resource
 from trimtab.recommender.controller import Recommender

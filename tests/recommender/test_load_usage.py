@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_container, amounts, minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_container, amounts, minutes
 
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.pods import ContainerKind

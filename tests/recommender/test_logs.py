@@ -2,9 +2,9 @@
 
 import pytest
 import structlog
-from makers import minutes
-from recommender.small_world import Load, SmallWorld
 from structlog.typing import EventDict
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import minutes
 
 from trimtab.recommender import logs
 from trimtab.recommender.controller import Recommender

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_container, amounts
-from recommender.small_world import SmallWorld
+from support.fakes.recommender_cluster import SmallWorld
+from support.makers.records import MIB, a_container, amounts
 
 from trimtab.recommender.state import RecommenderState
 

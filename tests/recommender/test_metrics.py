@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from exposition import differences
-from makers import MIB, a_container, amounts, minutes
 from prometheus_client import REGISTRY, generate_latest
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_container, amounts, minutes
+from support.readers.metrics_page import differences
 
 from reference.original_metrics import RECOMMENDER
 from trimtab.cli.runtime.http_server import format_metrics

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, amounts, minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, NOW, a_container, amounts, minutes
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT
 from trimtab.api.kinds.checkpoints import Checkpoint

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_container, amounts, hours, minutes
 from msgspec import structs
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_container, amounts, hours, minutes
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.autoscalers import ContainerPolicy, TargetReference

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from makers import MIB, NOW, a_container, a_pod, amounts, minutes
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.pods import Termination

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from makers import MIB, a_recommendation, amounts, minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_recommendation, amounts, minutes
 
 from trimtab.api.explain.recommendation import NumbersFrom, Origin
 from trimtab.core.model.resources import Resource

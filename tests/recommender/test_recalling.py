@@ -1,7 +1,7 @@
 """What somebody knows of numbers who only reads what a recommender has stored."""
 
-from makers import minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import minutes
 
 from trimtab.api.explain.recommendation import NumbersFrom, NumbersPage, Origin
 from trimtab.core.model.autoscalers import AutoscalerName

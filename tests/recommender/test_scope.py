@@ -4,9 +4,9 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from makers import NOW, minutes
-from recommender.small_world import SmallWorld
-from usage_makers import a_selector
+from support.fakes.recommender_cluster import SmallWorld
+from support.makers.records import NOW, minutes
+from support.makers.usage import a_selector
 
 from trimtab.core.model.autoscalers import TargetReference
 from trimtab.core.model.feature_gates import FeatureGates

@@ -1,7 +1,7 @@
 """Recommendations as metrics: the names and labels of kube-state-metrics."""
 
-from makers import MIB, amounts
 from prometheus_client import CollectorRegistry
+from support.makers.records import MIB, amounts
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

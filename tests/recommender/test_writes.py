@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
-from makers import MIB, a_container, amounts, minutes
-from recommender.small_world import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, SmallWorld
+from support.makers.records import MIB, a_container, amounts, minutes
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.wire.codec import DecodeError

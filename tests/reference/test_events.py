@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from makers import NOW, a_pod
 from structlog.testing import capture_logs
+from support.makers.records import NOW, a_pod
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Act, Evict, Hold, Resize, Unboost

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from reference_queries import read_query
+from support.readers.prometheus_queries import read_query
 
 from reference import dashboard, exposed
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from makers import NOW, a_pod, minutes
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import NOW, a_pod, minutes
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.lists import Unreadable

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import minutes
 from roles.small_cluster import GONE, LEASE, SmallCluster
+from support.makers.records import minutes
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Unreadable

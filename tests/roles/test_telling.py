@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from makers import a_pod
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
+from support.makers.records import a_pod
 
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.roles import Post, RolePlan, Standing

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from makers import MIB, amounts
+from support.makers.records import MIB, amounts
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

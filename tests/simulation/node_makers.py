@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import TypeVar
 
-from makers import MIB, amounts
+from support.makers.records import MIB, amounts
 
 from trimtab.core.model.pods import (
     Allocation,

@@ -9,7 +9,7 @@ from functools import wraps
 from random import Random
 from typing import ParamSpec
 
-from makers import MIB, NOW, a_container, a_pod, amounts
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts
 
 from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase
 from trimtab.core.model.selectors import Selector, equality

@@ -8,8 +8,8 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR
+from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.changes.change import Thresholds
 from trimtab.core.model.autoscalers import Autoscaler, CpuBoost, UpdateMode

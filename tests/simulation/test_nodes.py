@@ -4,8 +4,8 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR
+from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.pods import Allocation, Pod, ResizeState

@@ -7,8 +7,8 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from makers import MIB, amounts
 from simulation.incidents import a_container, a_scenario, a_workload, an_autoscaler
+from support.makers.records import MIB, amounts
 
 from trimtab.recommender.controller import Recommender
 from trimtab.simulation.checks.base import Rules

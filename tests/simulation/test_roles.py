@@ -8,9 +8,9 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.small_cluster import virtually
 from simulation.toys import SELECTOR
+from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import Autoscaler, TargetReference, UpdateMode
 from trimtab.core.model.pods import Allocation, Pod

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 
-from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR, EvictEverything, PublishTo, Toy
+from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.core.histogram.bank import HistogramBank

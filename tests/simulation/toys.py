@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 
-from makers import MIB, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.leases import Lease

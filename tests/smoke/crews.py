@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import pytest
-from e2e.components import Run, an_account, install, rights_of, running
+from support.stages.components import Run, an_account, install, rights_of, running
 
 from rig import controlplane
 from rig.controlplane import ControlPlane

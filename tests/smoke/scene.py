@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.components import SLOW_SECONDS, Json
-from e2e.updater_stage import AUTOSCALING, MERGE, Stage, conditions
 from smoke.crews import Components
+from support.stages.components import SLOW_SECONDS, Json
+from support.stages.updater import AUTOSCALING, MERGE, Stage, conditions
 
 from rig import waiting
 from rig.controlplane import ControlPlane

@@ -4,8 +4,6 @@ import json
 from functools import partial
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import HIGHER, a_template, requests
 from smoke.scene import (
     MARK,
     Scene,
@@ -15,6 +13,8 @@ from smoke.scene import (
     spec_requests,
     uids_of,
 )
+from support.stages.components import Json
+from support.stages.updater import HIGHER, a_template, requests
 
 from rig import stages
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from e2e.updater_stage import LARGE, SMALL, a_template
 from smoke.scene import Scene, spec_requests, uids_of
+from support.stages.updater import LARGE, SMALL, a_template
 
 pytestmark = pytest.mark.smoke
 

@@ -4,10 +4,10 @@ import os
 import subprocess
 
 import pytest
-from e2e.components import TRIMTAB, Json
-from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_ready, millicores, uids_of
 from smoke.test_quotas import HALF, LARGE, TENTH, set_quota, wait_until_ready
+from support.stages.components import TRIMTAB, Json
+from support.stages.updater import a_template
 
 pytestmark = pytest.mark.smoke
 

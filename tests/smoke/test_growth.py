@@ -1,10 +1,10 @@
 """Growth: at once where it restarts nothing, and never at the price of what a pod has."""
 
 import pytest
-from e2e.components import Json
-from e2e.roles_stage import BIG, FOLLOWER, LABEL, LEADER, LITTLE
-from e2e.updater_stage import SMALL, TARGET, a_template, requests
 from smoke.scene import Scene, is_ready, spec_requests, uids_of
+from support.stages.components import Json
+from support.stages.roles import BIG, FOLLOWER, LABEL, LEADER, LITTLE
+from support.stages.updater import SMALL, TARGET, a_template, requests
 
 from rig import stages
 

@@ -1,9 +1,9 @@
 """Init containers at work: the updater lets a pod on a node start before it changes it."""
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import LARGE, SMALL, TARGET, a_template, requests
 from smoke.scene import Scene, is_ready, uids_of
+from support.stages.components import Json
+from support.stages.updater import LARGE, SMALL, TARGET, a_template, requests
 
 pytestmark = pytest.mark.smoke
 

@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_ready, millicores, spec_requests
+from support.stages.components import Json
+from support.stages.updater import a_template
 
 pytestmark = pytest.mark.smoke
 

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import a_template, requests
 from smoke.scene import Scene, is_marked, is_ready, millicores, uids_of
 from smoke.test_limits import LASTING
+from support.stages.components import Json
+from support.stages.updater import a_template, requests
 
 from rig import fake_node, stages
 

@@ -3,11 +3,11 @@
 import time
 
 import pytest
-from e2e import components
-from e2e.admission_stage import OBSERVED
-from e2e.components import Json
-from e2e.updater_stage import SMALL, TARGET, a_template, requests
 from smoke.scene import Scene, describe_pods, spec_requests, uids_of
+from support.stages import components
+from support.stages.admission import OBSERVED
+from support.stages.components import Json
+from support.stages.updater import SMALL, TARGET, a_template, requests
 
 pytestmark = pytest.mark.smoke
 

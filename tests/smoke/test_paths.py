@@ -1,10 +1,10 @@
 """The plain path, from usage to a sized successor, with what guards it."""
 
 import pytest
-from e2e.components import SLOW_SECONDS
-from e2e.updater_stage import SMALL, TARGET, a_template, requests
 from smoke.crews import GC_SECONDS
 from smoke.scene import POLL_SECONDS, Scene, is_ready, millicores, spec_requests, uids_of
+from support.stages.components import SLOW_SECONDS
+from support.stages.updater import SMALL, TARGET, a_template, requests
 
 from rig import waiting
 

@@ -1,10 +1,10 @@
 """Namespaces with quotas: pods that fit as they are come up, and running workloads stay whole."""
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_ready, millicores, spec_requests
 from smoke.test_limits import LASTING
+from support.stages.components import Json
+from support.stages.updater import a_template
 
 from rig import stages
 

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_marked, is_ready, millicores
 from smoke.test_limits import LASTING
 from smoke.test_successors import a_webhook_that_is_down
+from support.stages.components import Json
+from support.stages.updater import a_template
 
 pytestmark = pytest.mark.smoke
 

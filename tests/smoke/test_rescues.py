@@ -1,9 +1,9 @@
 """Pods that die for lack of memory and must not be evicted: they get it in place."""
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import AUTOSCALING, LARGE, SMALL, a_template, requests
 from smoke.scene import Scene, spec_requests, uids_of
+from support.stages.components import Json
+from support.stages.updater import AUTOSCALING, LARGE, SMALL, a_template, requests
 
 from rig import stages
 

@@ -1,8 +1,8 @@
 """Resizes that restart containers: never more at once than a PodDisruptionBudget bears."""
 
 import pytest
-from e2e.updater_stage import LARGE, SMALL, a_template
 from smoke.scene import Scene, millicores, uids_of
+from support.stages.updater import LARGE, SMALL, a_template
 
 from rig import stages
 

@@ -1,9 +1,9 @@
 """Shrinks that the kubelet puts off: none comes late, when its autoscaler does not want it."""
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import LARGE, SMALL, requests
 from smoke.scene import Scene, spec_requests, uids_of
+from support.stages.components import Json
+from support.stages.updater import LARGE, SMALL, requests
 
 from rig import stages
 

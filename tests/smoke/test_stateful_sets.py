@@ -1,10 +1,10 @@
 """StatefulSets and DaemonSets: no eviction without a way back, or into another template."""
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import LARGE, SMALL, a_template, requests
 from smoke.scene import Scene, is_ready, uids_of
 from smoke.test_nodes import add_node, create_daemon_set
+from support.stages.components import Json
+from support.stages.updater import LARGE, SMALL, a_template, requests
 
 from rig import stages
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from e2e.updater_stage import LARGE, SMALL, a_template
 from smoke.scene import Scene, uids_of
+from support.stages.updater import LARGE, SMALL, a_template
 
 pytestmark = pytest.mark.smoke
 

@@ -1,8 +1,8 @@
 """Pods with larger limits than their template are not evicted into its limits."""
 
 import pytest
-from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_ready, millicores
+from support.stages.updater import a_template
 
 pytestmark = pytest.mark.smoke
 

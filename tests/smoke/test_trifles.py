@@ -1,10 +1,10 @@
 """Amounts that are no reason to restart a pod: trifles, and targets that no machine can hold."""
 
 import pytest
-from e2e.components import Json
-from e2e.updater_stage import SMALL, TARGET, a_template, requests
 from smoke.scene import Scene, spec_requests, uids_of
 from smoke.test_explain import explain
+from support.stages.components import Json
+from support.stages.updater import SMALL, TARGET, a_template, requests
 
 pytestmark = pytest.mark.smoke
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import NOW, hours, minutes
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import NOW, hours, minutes
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.status_errors import Status

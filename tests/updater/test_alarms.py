@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from makers import a_pod
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.makers.records import a_pod
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason

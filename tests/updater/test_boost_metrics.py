@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from makers import BOOST_TOLD, MIB, NOW, a_container, amounts, minutes
-from plan_makers import boosted, boosting
 from prometheus_client import REGISTRY
+from support.makers.plans import boosted, boosting
+from support.makers.records import BOOST_TOLD, MIB, NOW, a_container, amounts, minutes
 
 from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Unboost
 from trimtab.core.model.hold_reasons import HoldReason

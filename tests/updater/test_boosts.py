@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu, holds
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds
+from support.makers.records import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, InvalidError

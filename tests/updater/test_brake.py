@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
+from support.makers.records import MIB, a_recommendation, amounts, minutes
 
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.pods import Termination

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_recommendation, amounts, hours, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
-from updater.small_cluster import LEASE, SmallCluster, a_lease
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import LEASE, SmallCluster, a_lease
+from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
+from support.makers.records import MIB, NOW, a_container, a_recommendation, amounts, hours, minutes
 
 from trimtab.api.wire.status_errors import Cause, Status
 from trimtab.cluster.errors import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod, minutes
+from support.makers.records import NOW, a_pod, minutes
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome

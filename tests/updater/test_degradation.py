@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, UP, an_updater, holds, let_run, planning
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, an_updater, holds, let_run, planning
+from support.makers.records import MIB, NOW, a_container, a_recommendation, amounts, minutes
 
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import UpdateMode

@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu, planning
-from updater.small_cluster import SmallCluster
-from usage_makers import a_selector
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, planning
+from support.makers.records import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
+from support.makers.usage import a_selector
 
 from trimtab.core.model.autoscalers import CpuBoost, TargetReference, UpdateMode
 from trimtab.core.model.pods import Allocation, Pod, ResizeState

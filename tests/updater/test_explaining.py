@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from makers import NOW, an_autoscaler
-from plan_makers import several, snapshot_of
-from updater.scenes import UP, an_updater, planning
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UP, an_updater, planning
+from support.makers.plans import several, snapshot_of
+from support.makers.records import NOW, an_autoscaler
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason

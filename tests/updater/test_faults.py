@@ -8,10 +8,18 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, hours, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    a_container,
+    a_recommendation,
+    amounts,
+    hours,
+    minutes,
+)
 
 from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.model.cap_notes import ContainerUpdate, Note, NoteKind, format_updates

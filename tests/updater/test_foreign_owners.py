@@ -1,9 +1,9 @@
 """Pods below custom resources: evicted only while their owners are known, and watched as others."""
 
-from makers import hours, minutes
-from updater.scenes import UP, an_updater, cpu, let_run
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UP, an_updater, cpu, let_run
+from support.makers.records import hours, minutes
 
 from trimtab.core.model.pods import WorkloadName
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, an_updater, holds, let_run
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, an_updater, holds, let_run
+from support.makers.records import MIB, a_recommendation, amounts, minutes
 
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.hpa import HpaConflict

@@ -1,6 +1,6 @@
 """Outcomes of parts in the place of those of the plan before."""
 
-from makers import a_pod
+from support.makers.records import a_pod
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason

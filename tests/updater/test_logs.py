@@ -4,9 +4,9 @@ import asyncio
 
 import structlog
 from structlog.typing import EventDict
-from updater.scenes import UNPACED, UP, planning
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, planning
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ConflictError

@@ -5,11 +5,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from exposition import differences
 from prometheus_client import REGISTRY, generate_latest
-from updater.scenes import UNPACED, UP, planning
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, planning
+from support.readers.metrics_page import differences
 
 from reference.original_metrics import UPDATER
 from trimtab.api.wire.status_errors import Status

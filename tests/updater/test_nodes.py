@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, an_updater, cpu, holds, let_run
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, an_updater, cpu, holds, let_run
+from support.makers.records import MIB, a_container, a_recommendation, amounts, minutes
 
 from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.core.model.autoscalers import UpdateMode

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from updater.small_cluster import SmallCluster
+from support.fakes.updater_cluster import SmallCluster
 
 from trimtab.core.sizing.quotas import Quota
 from trimtab.simulation.world.virtual_time import run_virtually

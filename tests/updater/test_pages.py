@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, amounts, minutes
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Unboost

@@ -1,10 +1,10 @@
 """Resource policies beside the updater: what they do not control is left as it is."""
 
 import pytest
-from makers import MIB, a_recommendation, amounts, minutes
-from updater.scenes import an_updater, holds, let_run
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import an_updater, holds, let_run
+from support.makers.records import MIB, a_recommendation, amounts, minutes
 
 from trimtab.core.model.autoscalers import ContainerPolicy, UpdateMode
 from trimtab.core.model.resources import Resource, Resources

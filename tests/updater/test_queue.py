@@ -4,8 +4,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.makers.records import NOW, a_pod
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Resize, Unboost

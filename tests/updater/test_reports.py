@@ -3,10 +3,10 @@
 import asyncio
 from collections import Counter
 
-from makers import NOW
-from updater.scenes import UNPACED, UP
-from updater.small_cluster import SmallCluster
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP
+from support.makers.records import NOW
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason

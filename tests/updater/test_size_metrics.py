@@ -1,8 +1,8 @@
 """What pods request, and what acts have freed and added, as metrics."""
 
 import pytest
-from makers import MIB, a_container, a_pod, amounts
 from prometheus_client import REGISTRY
+from support.makers.records import MIB, a_container, a_pod, amounts
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Hold, Resize

@@ -1,7 +1,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from makers import NOW, a_container, a_pod, minutes
+from support.makers.records import NOW, a_container, a_pod, minutes
 
 from trimtab.core.guards.disruption_budgets import owner_of
 from trimtab.core.model.pods import Termination

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from makers import NOW, a_pod, an_autoscaler, minutes
+from support.makers.records import NOW, a_pod, an_autoscaler, minutes
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.autoscalers import Autoscaler

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tls_makers import Pair, a_pair, an_authority
-from waiting import until
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.servers.waiting import until
 
 from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.server.request_queue import QueueShare

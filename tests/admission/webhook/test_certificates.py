@@ -6,7 +6,7 @@ from datetime import timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from makers import NOW, hours
+from support.makers.records import NOW, hours
 
 from trimtab.admission.webhook.certificates import make_authority, make_certificate
 

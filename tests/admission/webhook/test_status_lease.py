@@ -4,9 +4,9 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from makers import NOW
-from updater.small_cluster import LEASE, SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.updater_cluster import LEASE, SmallCluster
+from support.makers.records import NOW
 
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.webhook.status_lease import StatusLease

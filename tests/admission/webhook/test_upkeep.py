@@ -11,7 +11,7 @@ from random import Random
 import pytest
 import structlog
 from admission.handshakes import is_believed
-from tls_makers import Pair, a_pair, an_authority
+from support.makers.certificates import Pair, a_pair, an_authority
 
 from trimtab.admission.server.tls import CertificateFiles, TlsVersion, make_context
 from trimtab.admission.webhook.keys import FileKeys, SecretKeys

@@ -4,7 +4,7 @@ import ssl
 from datetime import timedelta
 
 import pytest
-from tls_makers import an_authority
+from support.makers.certificates import an_authority
 
 from trimtab.api.admission.certificates import read_bundle, read_certificate
 from trimtab.api.wire.codec import DecodeError

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
-from damage import VALUES, places, replaced
 from hypothesis import given
-from wire_examples import POD, Json, encoded
+from support.makers.damage import VALUES, places, replaced
+from support.makers.wire_examples import POD, Json, encoded
 
 from trimtab.api.admission.new_pods import NewPod
 from trimtab.api.kinds.pods import decode_pod

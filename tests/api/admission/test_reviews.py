@@ -3,7 +3,7 @@ import json
 from typing import Any
 
 import pytest
-from wire_examples import POD, REVIEW, Json, encoded
+from support.makers.wire_examples import POD, REVIEW, Json, encoded
 
 from trimtab.api.admission.reviews import Allowed, Answer, Refused, decode_review, encode_review
 from trimtab.api.kinds.pods import decode_pod

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from crd_rules import crd_violations
-from wire_makers import WEB, a_manifest, with_boost, with_policy
+from support.makers.wire_autoscalers import WEB, a_manifest, with_boost, with_policy
+from support.models.crd_rules import crd_violations
 
 from trimtab.api.crds import definitions
 from trimtab.api.crds.schema import DURATION_PATTERN, QUANTITY_PATTERN

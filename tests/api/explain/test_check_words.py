@@ -1,8 +1,17 @@
 """What is said about checks: a sentence for each answer, with figures where these help."""
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import UP, by_pod, planned, several, snapshot_of
+from support.makers.plans import UP, by_pod, planned, several, snapshot_of
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.api.explain.pods import tell_check
 from trimtab.core.changes.outcomes import Hold

@@ -2,8 +2,8 @@
 
 import json
 
-from makers import NOW, amounts, an_autoscaler, hours
-from plan_makers import UP, boosted, boosting, several, snapshot_of
+from support.makers.plans import UP, boosted, boosting, several, snapshot_of
+from support.makers.records import NOW, amounts, an_autoscaler, hours
 
 from trimtab.api.explain.pods import (
     PlanOrigin,

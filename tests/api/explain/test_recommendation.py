@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler
-from usage_makers import DAY, World, a_day_of_usage
+from support.makers.records import MIB, NOW, a_recommendation, amounts, an_autoscaler
+from support.makers.usage import DAY, World, a_day_of_usage
 
 from trimtab.api.explain.recommendation import (
     NumbersFrom,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, NOW, a_recommendation, amounts
-from wire_examples import encoded
+from support.makers.records import MIB, NOW, a_recommendation, amounts
+from support.makers.wire_examples import encoded
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler, encode_status_patch
 from trimtab.core.model.autoscalers import Condition, ContainerRecommendation

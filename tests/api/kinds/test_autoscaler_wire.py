@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from wire_examples import AUTOSCALER, Json, encoded
+from support.makers.wire_examples import AUTOSCALER, Json, encoded
 
 from trimtab.api.kinds import autoscaler_wire as wire
 from trimtab.api.kinds.autoscaler_wire import decode_wire

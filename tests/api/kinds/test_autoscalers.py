@@ -1,8 +1,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from makers import MIB, amounts
-from wire_examples import AUTOSCALER, Json, encoded
+from support.makers.records import MIB, amounts
+from support.makers.wire_examples import AUTOSCALER, Json, encoded
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.wire.codec import DecodeError

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement, encode_supplement
 from trimtab.core.histogram.oom_floors import OomLevel

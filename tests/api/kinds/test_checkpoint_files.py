@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
-from wire_examples import CHECKPOINT
+from support.makers.records import NOW
+from support.makers.wire_examples import CHECKPOINT
 
 from trimtab.api.kinds.checkpoint_files import (
     CheckpointFlaw,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
-from wire_examples import CHECKPOINT, Json, encoded
+from support.makers.records import NOW
+from support.makers.wire_examples import CHECKPOINT, Json, encoded
 
 from trimtab.api.kinds.checkpoints import (
     FINGERPRINT,

@@ -1,5 +1,5 @@
 import pytest
-from wire_examples import Json, encoded
+from support.makers.wire_examples import Json, encoded
 
 from trimtab.api.kinds.discovery import decode_scalable, decode_versions
 from trimtab.api.wire.codec import DecodeError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts, an_autoscaler
 
 from trimtab.api.kinds import events
 from trimtab.api.kinds.events import Event, EventReason, EventType, ObjectReference

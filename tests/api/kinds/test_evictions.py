@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_examples import EVICTION_EVENT, Json, encoded
+from support.makers.wire_examples import EVICTION_EVENT, Json, encoded
 
 from trimtab.api.kinds.evictions import MemoryEviction, decode_memory_evictions
 from trimtab.api.wire.codec import DecodeError

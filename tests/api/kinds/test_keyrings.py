@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, hours
-from tls_makers import a_pair, an_authority
+from support.makers.certificates import a_pair, an_authority
+from support.makers.records import NOW, hours
 
 from trimtab.admission.webhook.certificates import make_authority, make_certificate
 from trimtab.api.kinds.secrets import (

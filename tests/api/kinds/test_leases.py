@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
-from wire_examples import LEASE, encoded
+from support.makers.records import NOW
+from support.makers.wire_examples import LEASE, encoded
 
 from trimtab.api.kinds.leases import Lease, decode_lease, encode_lease
 from trimtab.api.wire.codec import DecodeError

@@ -1,6 +1,6 @@
 import pytest
-from makers import MIB, amounts
-from wire_examples import Json, encoded
+from support.makers.records import MIB, amounts
+from support.makers.wire_examples import Json, encoded
 
 from trimtab.api.kinds.limits import decode_limit_range
 from trimtab.api.wire.codec import DecodeError

@@ -1,5 +1,5 @@
 import pytest
-from wire_examples import NAMESPACE, encoded
+from support.makers.wire_examples import NAMESPACE, encoded
 
 from trimtab.api.kinds.nodes import decode_namespace
 from trimtab.core.model.workloads import Namespace

@@ -1,6 +1,6 @@
 import pytest
-from makers import MIB, amounts
-from wire_examples import NODE, encoded
+from support.makers.records import MIB, amounts
+from support.makers.wire_examples import NODE, encoded
 
 from trimtab.api.kinds.nodes import decode_node
 from trimtab.api.wire.codec import DecodeError

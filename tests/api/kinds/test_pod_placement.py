@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from wire_examples import encoded
+from support.makers.wire_examples import encoded
 
 from trimtab.api.kinds.pods import decode_pod
 from trimtab.core.model.nodes import NodeExpression, NodeTerm, Placement, Toleration

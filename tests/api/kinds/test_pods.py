@@ -2,8 +2,8 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
-from makers import MIB, amounts
-from wire_examples import POD, Json, encoded
+from support.makers.records import MIB, amounts
+from support.makers.wire_examples import POD, Json, encoded
 
 from trimtab.api.kinds.pods import decode_pod
 from trimtab.api.wire.codec import DecodeError

@@ -1,6 +1,6 @@
 import pytest
-from makers import MIB
-from wire_examples import QUOTA, encoded
+from support.makers.records import MIB
+from support.makers.wire_examples import QUOTA, encoded
 
 from trimtab.api.kinds.limits import decode_quota
 from trimtab.api.wire.codec import DecodeError

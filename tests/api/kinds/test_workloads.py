@@ -2,8 +2,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, amounts
-from wire_examples import CRON_JOB, DEPLOYMENT, REPLICATION_CONTROLLER, SCALE, Json, encoded
+from support.makers.records import MIB, amounts
+from support.makers.wire_examples import (
+    CRON_JOB,
+    DEPLOYMENT,
+    REPLICATION_CONTROLLER,
+    SCALE,
+    Json,
+    encoded,
+)
 
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS, decode_scale, decode_workload
 from trimtab.api.wire.codec import DecodeError

@@ -1,5 +1,5 @@
 import pytest
-from wire_examples import EXTERNAL_METRIC, Json, encoded
+from support.makers.wire_examples import EXTERNAL_METRIC, Json, encoded
 
 from trimtab.api.usage.external_metrics import ExternalReading, decode_external_metrics
 from trimtab.api.wire.lists import Listing

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
-from wire_examples import Json, encoded
+from support.makers.records import NOW
+from support.makers.wire_examples import Json, encoded
 
 from trimtab.api.usage.pod_metrics import UsageColumns, decode_pod_metrics
 from trimtab.api.wire.codec import DecodeError

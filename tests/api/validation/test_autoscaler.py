@@ -7,7 +7,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_makers import a_manifest, judged, told, with_policy, with_requirements, written
+from support.makers.wire_autoscalers import (
+    a_manifest,
+    judged,
+    told,
+    with_policy,
+    with_requirements,
+    written,
+)
 
 from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
 from trimtab.api.validation.autoscaler import validate

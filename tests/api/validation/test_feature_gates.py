@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from wire_makers import judged, told, with_boost, with_policy, written
+from support.makers.wire_autoscalers import judged, told, with_boost, with_policy, written
 
 from trimtab.core.model.feature_gates import FeatureGates
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from wire_makers import a_manifest, with_boost
+from support.makers.wire_autoscalers import a_manifest, with_boost
 
 from trimtab.api.validation.manifests import ManifestVerdict, autoscaler_manifests, judge
 from trimtab.core.model.feature_gates import FeatureGates

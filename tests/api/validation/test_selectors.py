@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_makers import judged, told, written
+from support.makers.wire_autoscalers import judged, told, written
 
 from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler
 from trimtab.api.validation.autoscaler import validate

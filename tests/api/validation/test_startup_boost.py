@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from wire_makers import judged, told, with_boost, with_policy, written
+from support.makers.wire_autoscalers import judged, told, with_boost, with_policy, written
 
 CPU = "spec.startupBoost.cpu"
 OWN_CPU = "spec.resourcePolicy.containerPolicies[0].startupBoost.cpu"

@@ -1,5 +1,5 @@
 import pytest
-from wire_examples import POD, Json, encoded
+from support.makers.wire_examples import POD, Json, encoded
 
 from trimtab.api.kinds.pods import decode_pod
 from trimtab.api.wire.codec import DecodeError

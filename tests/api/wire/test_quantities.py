@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import amounts
+from support.makers.records import amounts
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.quantities import (

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import polars as pl
 import pytest
 from distributed import LocalCluster
-from prometheus_server import FakePrometheus, serving
+from support.servers.prometheus import FakePrometheus, serving
 
 from trimtab.cli.main import main
 

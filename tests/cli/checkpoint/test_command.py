@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from small_cluster import Beside, Done
-from wire_examples import CHECKPOINT
-from writable_cluster import WritableCluster
+from support.makers.wire_examples import CHECKPOINT
+from support.servers.shown_cluster import Beside, Done
+from support.servers.writable_cluster import WritableCluster
 
 CHECKPOINTS = "verticalpodautoscalercheckpoints"
 AUTOSCALERS = "verticalpodautoscalers"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_cluster import SmallCluster, served
-from terminal import Seen, in_terminal
+from support.readers.terminal import Seen, in_terminal
+from support.servers.shown_cluster import SmallCluster, served
 
 from trimtab.cli.main import main
 

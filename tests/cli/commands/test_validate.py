@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 import yaml
-from wire_makers import a_manifest, with_boost
+from support.makers.wire_autoscalers import a_manifest, with_boost
 
 from trimtab.cli.main import main
 

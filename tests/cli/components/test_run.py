@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
 
 from trimtab.cli import main
 from trimtab.cli.components.run import choose_address

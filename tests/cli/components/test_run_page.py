@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import FORGIVING, flags_of
+from support.readers.command_line import FORGIVING, flags_of
 
 from trimtab.cli.flags import start
 from trimtab.cli.flags.run import TogetherFlags

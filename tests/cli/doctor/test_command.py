@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_server import FakePrometheus
-from prometheus_server import serving as serving_prometheus
-from small_cluster import Beside, Done, served
-from terminal import in_terminal
-from tls_makers import an_authority
-from writable_cluster import WritableCluster
+from support.makers.certificates import an_authority
+from support.readers.terminal import in_terminal
+from support.servers.prometheus import FakePrometheus
+from support.servers.prometheus import serving as serving_prometheus
+from support.servers.shown_cluster import Beside, Done, served
+from support.servers.writable_cluster import WritableCluster
 
 from trimtab.api.crds import definitions
 from trimtab.api.kinds.webhook_configurations import encode_registration

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
-from api_server import Asked, Response, ok, refused, serving
-from small_cluster import Json, SmallCluster, in_namespace, served
-from terminal import in_terminal
+from support.readers.terminal import in_terminal
+from support.servers.api_server import Asked, Response, ok, refused, serving
+from support.servers.shown_cluster import Json, SmallCluster, in_namespace, served
 
 from trimtab.cli.main import main
 

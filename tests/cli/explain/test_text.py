@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.api.explain.document import Explanation, ShownAutoscaler, ShownCondition
 from trimtab.api.explain.pods import (

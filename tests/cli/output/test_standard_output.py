@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_cluster import SmallCluster, served
+from support.servers.shown_cluster import SmallCluster, served
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 FULL = "trimtab: cannot write: No space left on device\n"

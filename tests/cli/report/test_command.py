@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_server import FakePrometheus
-from prometheus_server import serving as serving_prometheus
-from small_cluster import SmallCluster, served
-from terminal import Seen, in_terminal
+from support.readers.terminal import Seen, in_terminal
+from support.servers.prometheus import FakePrometheus
+from support.servers.prometheus import serving as serving_prometheus
+from support.servers.shown_cluster import SmallCluster, served
 
 from trimtab.cli.main import main
 

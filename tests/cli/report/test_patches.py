@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from makers import MIB, amounts
+from support.makers.records import MIB, amounts
 
 from trimtab.cli.errors import FailedError
 from trimtab.cli.report.flags import PatchKind

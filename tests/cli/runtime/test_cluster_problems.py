@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from attack.lying_server import Lie, LyingServer
-from connection_makers import a_kubeconfig, encoded
-from small_cluster import Done
-from tls_makers import an_authority
+from support.makers.certificates import an_authority
+from support.makers.kubeconfigs import a_kubeconfig, encoded
+from support.servers.lying_api_server import Lie, LyingServer
+from support.servers.shown_cluster import Done
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cli.runtime.cluster_problems import explain_problem

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 import structlog
-from makers import NOW
 from structlog.typing import EventDict
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.makers.records import NOW
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cli.runtime.health import (

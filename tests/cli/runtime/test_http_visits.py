@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 import pytest
 import uvloop
-from waiting import until
+from support.servers.waiting import until
 
 from trimtab.cli.runtime.http_server import (
     Answering,

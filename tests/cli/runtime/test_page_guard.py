@@ -15,7 +15,7 @@ import pytest
 import uvloop
 from cli.runtime.test_http_server import free_address, probes
 from structlog.testing import capture_logs
-from tls_makers import a_pair, an_authority
+from support.makers.certificates import a_pair, an_authority
 
 from trimtab.admission.server import tls
 from trimtab.api.wire.status_errors import Status

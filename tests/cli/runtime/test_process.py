@@ -13,8 +13,8 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
-from lease_server import Candidate, LeaseServer, wait_for
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.lease_server import Candidate, LeaseServer, wait_for
 
 from trimtab.admission.server.server import USUAL_LIMITS
 from trimtab.cli.errors import FailedError

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 import structlog
-from admission.review_makers import Webhook, a_pod_object, a_review
-from api_server import a_client, ok, refused, serving
-from makers import minutes
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from recommender.small_world import SmallWorld
-from updater.scenes import UNPACED, UP, let_run
-from updater.small_cluster import SmallCluster
-from virtual_time import run_virtually
+from support.fakes.clocks import run_virtually
+from support.fakes.recommender_cluster import SmallWorld
+from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_scenes import UNPACED, UP, let_run
+from support.makers.records import minutes
+from support.makers.reviews import Webhook, a_pod_object, a_review
+from support.servers.api_server import a_client, ok, refused, serving
 
 from trimtab.admission.server.handler import Answering
 from trimtab.cli.runtime.tracing import OtelTracer, traced

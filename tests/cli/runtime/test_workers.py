@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from waiting import until
+from support.servers.waiting import until
 
 from trimtab.admission.reports import AdmissionCounts
 from trimtab.cli.runtime.workers import (

@@ -4,10 +4,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from api_server import a_client
-from connection_makers import a_kubeconfig, ask, encoded, headers, load, serving_tls
-from tls_makers import Pair, a_pair, an_authority
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.makers.kubeconfigs import a_kubeconfig, ask, encoded, headers, load, serving_tls
+from support.servers.api_server import a_client
 
 from trimtab.cluster.auth.connection import find_connection
 from trimtab.cluster.auth.credentials import FixedCredentials, Identity, TokenFile

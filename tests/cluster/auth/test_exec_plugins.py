@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import a_client
-from connection_makers import Json, a_kubeconfig, encoded, headers, load, serving_tls
-from makers import NOW
-from tls_makers import Pair, a_pair, an_authority
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.makers.kubeconfigs import Json, a_kubeconfig, encoded, headers, load, serving_tls
+from support.makers.records import NOW
+from support.servers.api_server import a_client
 
 from trimtab.cluster.auth.credentials import Identity
 from trimtab.cluster.auth.exec_plugins import ExecPlugin, PluginCall

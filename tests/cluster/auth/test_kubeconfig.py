@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from connection_makers import PLAIN, Json, a_kubeconfig, encoded, headers, load
 from hypothesis import given
 from hypothesis import strategies as st
+from support.makers.kubeconfigs import PLAIN, Json, a_kubeconfig, encoded, headers, load
 
 from trimtab.cluster.errors import CredentialsError
 

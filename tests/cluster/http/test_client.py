@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 import uvloop
 from aiohttp import web
-from api_server import Asked, Unfinished, a_client, in_turn, ok, refused, serving
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import NOW
+from support.servers.api_server import Asked, Unfinished, a_client, in_turn, ok, refused, serving
 
 from trimtab import __version__
 from trimtab.cluster.auth.credentials import FixedCredentials, Identity, with_token

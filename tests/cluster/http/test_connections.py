@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from api_server import a_client
-from connection_makers import serving_tls
-from relay import LOOPBACK
-from tls_makers import an_authority
+from support.makers.certificates import an_authority
+from support.makers.kubeconfigs import serving_tls
+from support.servers.api_server import a_client
+from support.servers.relay import LOOPBACK
 
 from trimtab.cluster.address import Address, parse_address
 from trimtab.cluster.auth.credentials import Connection, FixedCredentials, Identity

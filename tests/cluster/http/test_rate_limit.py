@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
-from virtual_time import LoopClock, StillClock, run_virtually
+from support.fakes.clocks import LoopClock, StillClock, run_virtually
+from support.makers.records import NOW
 
 from trimtab.cluster.http.rate_limit import RequestBudget
 

@@ -5,7 +5,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError

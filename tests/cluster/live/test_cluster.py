@@ -8,10 +8,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from api_server import Asked, Response, Server, Unfinished, a_client, ok, refused, serving
-from makers import minutes
-from virtual_time import StillClock
-from wire_examples import AUTOSCALER, CHECKPOINT, DEPLOYMENT, LIMIT_RANGE, NODE, POD
+from support.fakes.clocks import StillClock
+from support.makers.records import minutes
+from support.makers.wire_examples import AUTOSCALER, CHECKPOINT, DEPLOYMENT, LIMIT_RANGE, NODE, POD
+from support.servers.api_server import (
+    Asked,
+    Response,
+    Server,
+    Unfinished,
+    a_client,
+    ok,
+    refused,
+    serving,
+)
 
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster.errors import ForbiddenError, TooManyRequestsError

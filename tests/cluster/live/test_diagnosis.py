@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from api_server import Asked, a_client, in_turn, ok, refused, serving
-from makers import NOW
-from tls_makers import Pair, a_pair, an_authority
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.certificates import Pair, a_pair, an_authority
+from support.makers.records import NOW
+from support.servers.api_server import Asked, a_client, in_turn, ok, refused, serving
 
 from trimtab.api.kinds.access_reviews import Question
 from trimtab.api.wire.codec import DecodeError

@@ -1,7 +1,7 @@
 import asyncio
 
-from makers import NOW
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import NOW
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.api.wire.watch_events import ObjectName, StoredObject

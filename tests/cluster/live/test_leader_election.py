@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.live.leader_election import (

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import a_pod
+from support.makers.records import a_pod
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.live.owners import WatchedOwners

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from api_server import Asked, Response, a_client, ok, serving
+from support.servers.api_server import Asked, Response, a_client, ok, serving
 
 from trimtab.cluster.live.page_reviews import review_access
 from trimtab.core.webhook.page_access import Access, Token

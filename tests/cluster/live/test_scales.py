@@ -4,8 +4,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from makers import minutes
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import minutes
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError, UnreachableError

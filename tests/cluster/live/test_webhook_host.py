@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
-from api_server import Server, a_client, in_turn, ok, refused, serving
+from support.servers.api_server import Server, a_client, in_turn, ok, refused, serving
 
 from trimtab.api.kinds.secrets import Secret
 from trimtab.cluster.errors import ClusterError, ConflictError, ForbiddenError, InvalidError

@@ -10,10 +10,19 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from api_server import Answer, Asked, Server, a_client, in_turn, ok, refused, serving
-from checkpoint_store import Checkpoints
-from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
-from virtual_time import StillClock
+from support.fakes.checkpoint_store import Checkpoints
+from support.fakes.clocks import StillClock
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
+from support.servers.api_server import (
+    Answer,
+    Asked,
+    Server,
+    a_client,
+    in_turn,
+    ok,
+    refused,
+    serving,
+)
 
 from trimtab.api.kinds.checkpoints import FINGERPRINT, Checkpoint
 from trimtab.api.kinds.events import Event, about_autoscaler, about_pod

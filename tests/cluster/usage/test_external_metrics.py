@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
 
 from trimtab.api.usage.external_metrics import PodGroup
 from trimtab.api.usage.pod_metrics import UsageColumns

@@ -8,10 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from makers import NOW
-from prometheus_server import FakePrometheus, serving
-from tls_makers import a_pair, an_authority
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.certificates import a_pair, an_authority
+from support.makers.records import NOW
+from support.servers.prometheus import FakePrometheus, serving
 
 from trimtab.cluster.errors import ClusterError, HistoryError, TooMuchHistoryError
 from trimtab.cluster.usage.prometheus import Prometheus, SeriesNames

@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, amounts
-from virtual_time import StillClock
-from wire_examples import CRON_JOB, DEPLOYMENT, POD, Json, encoded
+from support.fakes.clocks import StillClock
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts
+from support.makers.wire_examples import CRON_JOB, DEPLOYMENT, POD, Json, encoded
 
 from trimtab.api.kinds.pods import decode_pod
 from trimtab.api.kinds.workloads import decode_workload

@@ -5,7 +5,7 @@ import json
 from typing import NoReturn
 
 import pytest
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ForbiddenError

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
 
 from trimtab.api.kinds.nodes import decode_namespace
 from trimtab.api.wire.status_errors import Status

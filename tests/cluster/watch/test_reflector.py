@@ -8,10 +8,10 @@ from random import Random
 from typing import Self
 
 import pytest
-from api_history import BAD, History, decode_thing, gone
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_time import LoopClock, run_virtually
+from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.watch_history import BAD, History, decode_thing, gone
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.status_errors import Status

@@ -1,9 +1,9 @@
 import json
 
 import pytest
-from api_history import History, decode_thing
 from hypothesis import given
 from hypothesis import strategies as st
+from support.fakes.watch_history import History, decode_thing
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Listing, Unreadable, decode_list

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import minutes
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import minutes
 
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.lists import Unreadable

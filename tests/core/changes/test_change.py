@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import (
+from support.makers.records import (
     MIB,
     NOW,
     a_container,

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import a_container, a_pod, a_recommendation, amounts
+from support.makers.records import a_container, a_pod, a_recommendation, amounts
 
 from trimtab.core.changes.change import are_fulfilled
 from trimtab.core.model.autoscalers import ChangeDirection, EvictionRequirement

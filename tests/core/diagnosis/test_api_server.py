@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.diagnosis.api_server import (
     ClockFacts,

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from makers import NOW, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import NOW, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.diagnosis.autoscalers import (
     AutoscalerFacts,

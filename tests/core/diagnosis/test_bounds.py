@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.diagnosis.autoscalers import Governed
 from trimtab.core.diagnosis.bounds import Bounds, check_bounds, check_horizontal

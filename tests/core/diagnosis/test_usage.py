@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.diagnosis.findings import Severity
 from trimtab.core.diagnosis.usage import (

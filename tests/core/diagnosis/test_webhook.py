@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.diagnosis.findings import Severity, Unseen
 from trimtab.core.diagnosis.webhook import (

@@ -4,8 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from makers import BOOST_TOLD, MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
-from plan_makers import UP, WEB, boosting
+from support.makers.plans import UP, WEB, boosting
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.explain.next_pod import NextPod, size_newcomer
 from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, Held, UpdateMode

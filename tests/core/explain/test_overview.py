@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.explain.overview import ContainerView, survey
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName

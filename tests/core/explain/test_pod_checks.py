@@ -5,10 +5,19 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
-from drawn_plans import a_snapshot, seeds, some_settings
 from hypothesis import given
-from makers import MIB, NOW, a_container, a_recommendation, amounts, an_autoscaler, hours, minutes
-from plan_makers import DOWN, REPLICA_SET, UP, WEB, boosted, boosting, several, snapshot_of
+from support.makers.plans import DOWN, REPLICA_SET, UP, WEB, boosted, boosting, several, snapshot_of
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
+from support.strategies.plans import a_snapshot, seeds, some_settings
 
 from trimtab.core.changes.outcomes import Evict, Hold, Resize, Unboost
 from trimtab.core.explain.pod_checks import PodExplanation, act_of, explain_pod, view_plan

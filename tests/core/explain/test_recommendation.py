@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, amounts, an_autoscaler
-from usage_makers import DAY, World, a_day_of_usage
+from support.makers.records import MIB, amounts, an_autoscaler
+from support.makers.usage import DAY, World, a_day_of_usage
 
 from trimtab.core.explain.recommendation import (
     ContainerWorking,

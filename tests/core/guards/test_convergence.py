@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import (
+from support.makers.plans import WEB
+from support.makers.records import (
     BOOST_TOLD,
     MIB,
     NOW,
@@ -16,7 +17,6 @@ from makers import (
     hours,
     minutes,
 )
-from plan_makers import WEB
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Resize

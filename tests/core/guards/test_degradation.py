@@ -1,7 +1,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from makers import NOW, minutes
+from support.makers.records import NOW, minutes
 
 from trimtab.core.guards.degradation import (
     STOPPED,

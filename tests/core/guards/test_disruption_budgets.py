@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod, an_autoscaler
+from support.makers.records import NOW, a_pod, an_autoscaler
 
 from trimtab.core.guards.disruption_budgets import (
     DisruptionSettings,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod
+from support.makers.records import NOW, a_pod
 
 from trimtab.core.guards.convergence import Expectation
 from trimtab.core.guards.eviction_brake import (

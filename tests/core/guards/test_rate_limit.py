@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.guards.rate_limit import PaceSettings, begin_pace, refill, spend, time_to_token
 from trimtab.core.model.validation import SettingsError

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import hours, minutes
+from support.makers.records import hours, minutes
 
 from trimtab.core.guards.rate_limit import USUAL_HALF_LIFE, Wishes, find_surging, remember_share
 

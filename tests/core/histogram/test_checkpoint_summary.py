@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.histogram.buckets import MEMORY_BUCKETS
 from trimtab.core.histogram.checkpoint import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_histogram import PlainHistogram
+from support.models.histogram import PlainHistogram
 
 from trimtab.core.histogram.bank import HistogramBank
 from trimtab.core.histogram.buckets import CPU_BUCKETS

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, amounts, an_autoscaler, hours
-from usage_makers import DAY, World, moment, samples
+from support.makers.records import MIB, amounts, an_autoscaler, hours
+from support.makers.usage import DAY, World, moment, samples
 
 from trimtab.core.histogram.buckets import MEMORY_BUCKETS
 from trimtab.core.histogram.oom_floors import (

@@ -1,5 +1,5 @@
 import pytest
-from makers import a_container
+from support.makers.records import a_container
 
 from trimtab.core.model.cap_notes import (
     ContainerUpdate,

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from makers import hours
+from support.makers.records import hours
 
 from trimtab.core.model.durations import brief
 

@@ -5,12 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from documents import apply, write_pod
-from drawn import NAMES, autoscaler, limit_ranges, pod, recommendation, sane_allocation
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import (
+from support.makers.plans import (
     DOWN,
     SMALL,
     UP,
@@ -21,6 +18,24 @@ from plan_makers import (
     several,
     snapshot_of,
     told,
+)
+from support.makers.pod_documents import apply, write_pod
+from support.makers.records import (
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
+from support.strategies.records import (
+    NAMES,
+    autoscaler,
+    limit_ranges,
+    pod,
+    recommendation,
+    sane_allocation,
 )
 
 from trimtab.core.changes.outcomes import Evict, Resize, Unboost

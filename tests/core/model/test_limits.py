@@ -1,8 +1,8 @@
 import pytest
-from drawn import amount, resources, sane_allocation
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from makers import MIB, amounts
+from support.makers.records import MIB, amounts
+from support.strategies.records import amount, resources, sane_allocation
 
 from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.limits import (

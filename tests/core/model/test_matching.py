@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, an_autoscaler
+from support.makers.records import NOW, an_autoscaler
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

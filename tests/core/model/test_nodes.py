@@ -1,5 +1,5 @@
 import pytest
-from makers import amounts
+from support.makers.records import amounts
 
 from trimtab.core.model.nodes import Node, Taint, largest_allocatable
 from trimtab.core.model.resources import Resource, Resources

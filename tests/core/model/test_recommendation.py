@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_recommendation, amounts
+from support.makers.records import MIB, a_recommendation, amounts
 
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.recommendation import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_recommendation, amounts, an_autoscaler
+from support.makers.records import NOW, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
 from trimtab.core.model.hpa import HpaClaim

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from makers import MIB
+from support.makers.records import MIB
 
 from trimtab.core.histogram import buckets
 from trimtab.core.model.recommendation import RecommendationSettings, ResourceSettings

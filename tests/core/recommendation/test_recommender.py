@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, amounts, an_autoscaler
-from usage_makers import DAY, WEB, World, a_selector, moment
+from support.makers.records import MIB, amounts, an_autoscaler
+from support.makers.usage import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.histogram.checkpoint import HistogramCheckpoint
 from trimtab.core.histogram.memory_peaks import Peaks

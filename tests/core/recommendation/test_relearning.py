@@ -1,8 +1,8 @@
 from collections.abc import Set as AbstractSet
 
 import pytest
-from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, hours
-from usage_makers import World
+from support.makers.records import MIB, NOW, a_recommendation, amounts, an_autoscaler, hours
+from support.makers.usage import World
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.histogram.oom_floors import OomLevel

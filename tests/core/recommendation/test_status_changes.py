@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, minutes
+from support.makers.records import MIB, NOW, a_recommendation, amounts, an_autoscaler, minutes
 
 from trimtab.core.model.autoscalers import AutoscalerName, Condition, ContainerRecommendation
 from trimtab.core.model.resources import Resource

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from makers import an_autoscaler
-from usage_makers import a_selector
+from support.makers.records import an_autoscaler
+from support.makers.usage import a_selector
 
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import WorkloadName

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB
+from support.makers.records import MIB
 
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.report.severity import SizeSeverity, grade, letter, rank, score, worst

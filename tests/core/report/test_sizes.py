@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import Autoscaler, ContainerMode, ContainerPolicy, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType

@@ -1,5 +1,5 @@
 import pytest
-from makers import a_pod, an_autoscaler
+from support.makers.records import a_pod, an_autoscaler
 
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName

@@ -3,11 +3,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from documents import apply, read_pod, write_pod
-from drawn import autoscaler, limit_ranges, pod, policy, sane_allocation, signed_resources
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.pod_documents import apply, read_pod, write_pod
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+)
+from support.strategies.records import (
+    autoscaler,
+    limit_ranges,
+    pod,
+    policy,
+    sane_allocation,
+    signed_resources,
+)
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

@@ -4,11 +4,19 @@ import json
 from dataclasses import replace
 
 import pytest
-from api_server_rules import refusals
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from msgspec import structs
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+)
+from support.models.pod_rules import refusals
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

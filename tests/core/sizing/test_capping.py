@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
-from drawn import limit_ranges, pod, policy, recommendation
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts
+from support.strategies.records import limit_ranges, pod, policy, recommendation
 
 from trimtab.core.model.autoscalers import (
     ContainerPolicy,

@@ -1,7 +1,7 @@
 import pytest
-from drawn import autoscaler, limit_ranges, pod
 from hypothesis import given
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.strategies.records import autoscaler, limit_ranges, pod
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

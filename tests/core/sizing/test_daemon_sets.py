@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from msgspec import structs
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType

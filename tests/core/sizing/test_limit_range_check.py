@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from api_server_rules import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
-from plan_makers import planned, snapshot_of, told
+from support.makers.plans import planned, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+)
+from support.models.pod_rules import refusals
 
 from trimtab.core.changes.outcomes import Evict
 from trimtab.core.model.autoscalers import (

@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+)
 
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.json_patch import Add

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
-from plan_makers import planned, several, snapshot_of, told
+from support.makers.plans import planned, several, snapshot_of, told
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.guards.disruption_budgets import DisruptionSettings

@@ -1,7 +1,7 @@
 """Room that a pod's own node has left for it."""
 
 import pytest
-from makers import MIB, a_container, a_pod, amounts
+from support.makers.records import MIB, a_container, a_pod, amounts
 
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import Resource, Resources

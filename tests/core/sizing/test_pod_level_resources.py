@@ -5,8 +5,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import UP, boosted, boosting, by_pod, planned, several, snapshot_of, told
+from support.makers.plans import UP, boosted, boosting, by_pod, planned, several, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.changes.outcomes import Resize, Unboost
 from trimtab.core.model.autoscalers import UpdateMode

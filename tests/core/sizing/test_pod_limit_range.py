@@ -1,8 +1,8 @@
 import pytest
-from drawn import pod, recommendation
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import a_container, a_pod, a_recommendation, amounts
+from support.makers.records import a_container, a_pod, a_recommendation, amounts
+from support.strategies.records import pod, recommendation
 
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType

@@ -1,7 +1,7 @@
 """Amounts that a whole pod takes of its node, as the scheduler counts them."""
 
 import pytest
-from makers import MIB, a_container, a_pod, amounts
+from support.makers.records import MIB, a_container, a_pod, amounts
 
 from trimtab.core.model.pods import Allocation, ContainerKind, Envelope, Pod, ResizeState
 from trimtab.core.model.resources import Resources

@@ -4,8 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler
-from plan_makers import planned, snapshot_of, told
+from support.makers.plans import planned, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+)
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.explain.pod_checks import explain_pod, view_plan

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.model.autoscalers import BoostType, ContainerPolicy, ControlledValues, CpuBoost
 from trimtab.core.model.feature_gates import FeatureGates

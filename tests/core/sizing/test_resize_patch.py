@@ -1,11 +1,11 @@
 from collections.abc import Mapping
 
 import pytest
-from documents import apply, read_pod, write_pod
-from drawn import NAMES, allocation, pod
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, amounts
+from support.makers.pod_documents import apply, read_pod, write_pod
+from support.makers.records import MIB, a_container, a_pod, amounts
+from support.strategies.records import NAMES, allocation, pod
 
 from trimtab.core.model.json_patch import Add, Remove
 from trimtab.core.model.limits import QosClass, qos_class

@@ -3,10 +3,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from drawn import allocation, boost, duration, moment, sane_allocation
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, NOW, a_pod, amounts, an_autoscaler, hours, minutes
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    NOW,
+    a_pod,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
+from support.strategies.records import allocation, boost, duration, moment, sane_allocation
 
 from trimtab.core.model.autoscalers import Autoscaler, BoostType, ContainerPolicy, CpuBoost
 from trimtab.core.model.feature_gates import FeatureGates

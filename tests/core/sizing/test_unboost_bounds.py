@@ -1,7 +1,7 @@
 """Where boosts end in namespaces whose LimitRanges refuse the usual size."""
 
 import pytest
-from makers import MIB, a_container, a_pod, amounts
+from support.makers.records import MIB, a_container, a_pod, amounts
 
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation

@@ -1,5 +1,13 @@
 import pytest
-from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from support.makers.records import (
+    BOOST_TOLD,
+    MIB,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+)
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

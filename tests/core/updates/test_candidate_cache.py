@@ -4,8 +4,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import DOWN, SMALL, UP, WEB, several, snapshot_of, told
+from support.makers.plans import DOWN, SMALL, UP, WEB, several, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.changes.change import Thresholds
 from trimtab.core.model.autoscalers import Autoscaler, Condition

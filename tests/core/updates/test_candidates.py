@@ -3,7 +3,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from makers import (
+from support.makers.records import (
     MIB,
     NOW,
     a_container,

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import (
+from support.makers.records import (
     MIB,
     NOW,
     a_container,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
-from plan_makers import SMALL, UP, by_pod, planned
+from support.makers.plans import SMALL, UP, by_pod, planned
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 
 from trimtab.core.explain.pod_checks import explain_pod, view_plan
 from trimtab.core.guards.disruption_budgets import DisruptionSettings

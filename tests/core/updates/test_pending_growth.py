@@ -3,8 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, NOW, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import planned, snapshot_of, told
+from support.makers.plans import planned, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.model.autoscalers import UpdateMode

@@ -1,7 +1,8 @@
 """Shrinks that the kubelet has put off: taken back where they are not allowed, or not wanted."""
 
 import pytest
-from makers import (
+from support.makers.plans import planned, snapshot_of, told
+from support.makers.records import (
     BOOST_TOLD,
     MIB,
     NOW,
@@ -12,7 +13,6 @@ from makers import (
     an_autoscaler,
     minutes,
 )
-from plan_makers import planned, snapshot_of, told
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.model.autoscalers import (

@@ -1,8 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import (
+from support.makers.plans import (
     DOWN,
     SMALL,
     UP,
@@ -14,6 +13,16 @@ from plan_makers import (
     share_wanting_change,
     snapshot_of,
     told,
+)
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
 )
 
 from trimtab.core.changes.outcomes import Evict, Hold, Resize

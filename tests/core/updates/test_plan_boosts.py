@@ -3,7 +3,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import (
+from support.makers.plans import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
+from support.makers.records import (
     BOOST_TOLD,
     MIB,
     NOW,
@@ -15,7 +16,6 @@ from makers import (
     hours,
     minutes,
 )
-from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
 
 from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Resize, Unboost
 from trimtab.core.model.autoscalers import (

@@ -2,8 +2,27 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
-from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, several, snapshot_of, told
+from support.makers.plans import (
+    DOWN,
+    REPLICA_SET,
+    SMALL,
+    UP,
+    by_pod,
+    planned,
+    several,
+    snapshot_of,
+    told,
+)
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+)
 
 from trimtab.api.explain.pods import tell_check
 from trimtab.core.changes.outcomes import Hold, Resize

@@ -6,18 +6,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import (
-    MIB,
-    NOW,
-    a_container,
-    a_pod,
-    a_recommendation,
-    amounts,
-    an_autoscaler,
-    hours,
-    minutes,
-)
-from plan_makers import (
+from support.makers.plans import (
     DOWN,
     REPLICA_SET,
     SMALL,
@@ -29,6 +18,17 @@ from plan_makers import (
     several,
     snapshot_of,
     told,
+)
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
 )
 
 from trimtab.core.changes.outcomes import Evict, Hold, Resize

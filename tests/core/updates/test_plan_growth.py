@@ -4,7 +4,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import (
+from support.makers.plans import (
+    DOWN,
+    REPLICA_SET,
+    SMALL,
+    UP,
+    WEB,
+    by_pod,
+    planned,
+    snapshot_of,
+    told,
+)
+from support.makers.records import (
     MIB,
     NOW,
     a_container,
@@ -15,7 +26,6 @@ from makers import (
     hours,
     minutes,
 )
-from plan_makers import DOWN, REPLICA_SET, SMALL, UP, WEB, by_pod, planned, snapshot_of, told
 
 from trimtab.core.changes.outcomes import Evict, Resize
 from trimtab.core.model.autoscalers import (

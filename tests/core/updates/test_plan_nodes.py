@@ -4,8 +4,17 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import by_pod, planned, several, snapshot_of, told
+from support.makers.plans import by_pod, planned, several, snapshot_of, told
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.explain.pod_checks import explain_pod, view_plan

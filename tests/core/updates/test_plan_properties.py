@@ -5,7 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from drawn_plans import (
+from hypothesis import given
+from support.makers.plans import share_wanting_change
+from support.makers.records import NOW, an_autoscaler, minutes
+from support.strategies.plans import (
     MEMORIES,
     OWNERS,
     RECOMMENDATIONS,
@@ -15,9 +18,6 @@ from drawn_plans import (
     seeds,
     some_settings,
 )
-from hypothesis import given
-from makers import NOW, an_autoscaler, minutes
-from plan_makers import share_wanting_change
 
 from trimtab.core.changes.change import Thresholds
 from trimtab.core.changes.outcomes import EndOfBoost, Evict, Hold, Outcome, Resize, Unboost

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from makers import NOW, a_container, a_pod, an_autoscaler, minutes
-from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
+from support.makers.plans import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
+from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minutes
 
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode

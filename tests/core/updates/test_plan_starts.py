@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from makers import NOW, a_container, a_pod, an_autoscaler, minutes
-from plan_makers import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
+from support.makers.plans import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
+from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minutes
 
 from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
 from trimtab.core.model.pods import (

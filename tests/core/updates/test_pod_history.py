@@ -3,7 +3,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, amounts, minutes
+from support.makers.records import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.core.changes.outcomes import Unboost
 from trimtab.core.model.autoscalers import AutoscalerName

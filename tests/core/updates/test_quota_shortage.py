@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from makers import NOW, hours, minutes
-from plan_makers import REPLICA_SET, UP, boosted, boosting, planned, snapshot_of
+from support.makers.plans import REPLICA_SET, UP, boosted, boosting, planned, snapshot_of
+from support.makers.records import NOW, hours, minutes
 
 from trimtab.core.changes.outcomes import EndOfBoost, Outcome, Unboost
 from trimtab.core.model.pods import Pod, PodPhase

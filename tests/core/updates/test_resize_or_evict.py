@@ -2,7 +2,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from makers import NOW, a_container, a_pod, amounts, hours, minutes
+from support.makers.records import NOW, a_container, a_pod, amounts, hours, minutes
 
 from trimtab.core.guards.disruption_budgets import GroupPermission
 from trimtab.core.model.hold_reasons import HoldReason

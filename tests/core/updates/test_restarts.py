@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import NOW, a_container, a_pod, an_autoscaler, minutes
-from plan_makers import REPLICA_SET, SMALL, UP, planned, snapshot_of, told
+from support.makers.plans import REPLICA_SET, SMALL, UP, planned, snapshot_of, told
+from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minutes
 
 from trimtab.api.explain.pods import tell_check
 from trimtab.core.explain.pod_checks import explain_pod, view_plan

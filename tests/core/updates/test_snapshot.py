@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, minutes
+from support.makers.records import NOW, minutes
 
 from trimtab.core.updates.snapshot import MAX_DELAY, Retry
 

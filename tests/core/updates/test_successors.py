@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import (
+from support.makers.plans import DOWN, REPLICA_SET, UP, planned, several, snapshot_of, told
+from support.makers.records import (
     BOOST_TOLD,
     MIB,
     NOW,
@@ -18,7 +19,6 @@ from makers import (
     hours,
     minutes,
 )
-from plan_makers import DOWN, REPLICA_SET, UP, planned, several, snapshot_of, told
 
 from trimtab.core.changes.outcomes import Evict
 from trimtab.core.guards.disruption_budgets import DisruptionSettings

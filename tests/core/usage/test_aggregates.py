@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from makers import MIB, a_container, an_autoscaler
-from usage_makers import BEGIN, DAY, World
+from support.makers.records import MIB, a_container, an_autoscaler
+from support.makers.usage import BEGIN, DAY, World
 
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.resources import Resource

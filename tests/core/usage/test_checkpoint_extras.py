@@ -5,8 +5,8 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, an_autoscaler
-from usage_makers import DAY, WEB, World, a_selector, moment
+from support.makers.records import MIB, an_autoscaler
+from support.makers.usage import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.resources import Resource

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, minutes
+from support.makers.records import NOW, minutes
 
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.usage.checkpoint_rotation import (

@@ -3,8 +3,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, an_autoscaler
-from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
+from support.makers.records import MIB, an_autoscaler
+from support.makers.usage import BEGIN, DAY, WEB, World, a_selector, moment
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector, fingerprint

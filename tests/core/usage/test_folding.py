@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import MIB, an_autoscaler
-from usage_makers import DAY, WEB, World, a_selector, moment
+from support.makers.records import MIB, an_autoscaler
+from support.makers.usage import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.model.resources import BOTH, Resource

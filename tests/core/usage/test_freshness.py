@@ -1,5 +1,5 @@
-from makers import an_autoscaler, minutes
-from usage_makers import WEB, World, a_selector, moment
+from support.makers.records import an_autoscaler, minutes
+from support.makers.usage import WEB, World, a_selector, moment
 
 from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.retention import find_stale

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
+from support.makers.usage import BEGIN, DAY, WEB, World, a_selector, moment
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.autoscalers import ContainerPolicy, TargetReference

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.usage.history_samples import PastUsage, Series, Shard, gather, halve, plan_shards
 

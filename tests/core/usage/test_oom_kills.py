@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, amounts, minutes
+from support.makers.records import MIB, a_container, a_pod, amounts, minutes
 
 from trimtab.core.model.pods import Allocation, Container, Termination
 from trimtab.core.usage.oom_kills import OomKill, find_oom_kills, list_oom_kills

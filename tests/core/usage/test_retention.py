@@ -1,7 +1,7 @@
 from datetime import timedelta
 
-from makers import MIB, an_autoscaler
-from usage_makers import DAY, World, moment
+from support.makers.records import MIB, an_autoscaler
+from support.makers.usage import DAY, World, moment
 
 from trimtab.core.model.autoscalers import ContainerPolicy
 from trimtab.core.usage.containers import PodName

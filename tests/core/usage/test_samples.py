@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, an_autoscaler
-from usage_makers import BEGIN, DAY, LATER, World, a_selector, moment, samples
+from support.makers.records import MIB, an_autoscaler
+from support.makers.usage import BEGIN, DAY, LATER, World, a_selector, moment, samples
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.autoscalers import ContainerPolicy

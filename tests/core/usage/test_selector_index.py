@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import an_autoscaler
-from usage_makers import a_selector
+from support.makers.records import an_autoscaler
+from support.makers.usage import a_selector
 
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerPolicy
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector

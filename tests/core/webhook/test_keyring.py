@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.webhook.keyring import (

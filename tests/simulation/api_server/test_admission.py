@@ -1,8 +1,8 @@
 from datetime import timedelta
 
 import pytest
-from makers import MIB, amounts
 from simulation.small_cluster import a_template, a_workload, a_world, passing, virtually
+from support.makers.records import MIB, amounts
 
 from trimtab.cluster.errors import ConflictError, ForbiddenError, InvalidError
 from trimtab.core.model.json_patch import Add, Patch

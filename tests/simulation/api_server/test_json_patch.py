@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, amounts
+from support.makers.records import MIB, a_container, a_pod, amounts
 
 from trimtab.core.model.json_patch import Add, Operation, Patch, Remove, pointer
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod

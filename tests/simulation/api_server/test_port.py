@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, Stage, set_amounts
+from support.makers.records import MIB, a_recommendation, amounts
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.events import resized

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, amounts
 from simulation.small_cluster import a_node, a_placed_pod, a_world
+from support.makers.records import MIB, a_container, amounts
 
 from trimtab.core.model.pods import Allocation, Pod, PodPhase
 from trimtab.core.model.resources import Resources

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, amounts
 from simulation.small_cluster import a_node, a_placed_pod
+from support.makers.records import MIB, a_container, amounts
 
 from trimtab.core.model.pods import Allocation, Container, Pod
 from trimtab.core.model.resources import BOTH, Resources

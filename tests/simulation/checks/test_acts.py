@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import (
     SELECTOR,
     USUAL,
@@ -17,6 +16,7 @@ from simulation.toys import (
     judge,
     set_amounts,
 )
+from support.makers.records import BOOST_TOLD, MIB, a_recommendation, amounts
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.core.model.autoscalers import (

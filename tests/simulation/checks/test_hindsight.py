@@ -2,8 +2,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import a_recommendation, amounts
 from simulation.toys import Stage
+from support.makers.records import a_recommendation, amounts
 
 from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
 from trimtab.core.model.matching import acts_on_running_pods

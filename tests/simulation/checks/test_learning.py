@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import MIB, a_recommendation, amounts
 from msgspec import structs
 from simulation.toys import (
     ActWhenElected,
@@ -18,6 +17,7 @@ from simulation.toys import (
     halve_checkpoints,
     judge,
 )
+from support.makers.records import MIB, a_recommendation, amounts
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, encode_supplement
 from trimtab.api.kinds.checkpoints import Checkpoint

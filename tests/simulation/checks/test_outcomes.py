@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
+from support.makers.records import BOOST_TOLD, MIB, a_recommendation, amounts
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode

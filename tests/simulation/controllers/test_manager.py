@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import amounts
 from simulation.small_cluster import (
     SmallCluster,
     a_cluster,
@@ -18,6 +17,7 @@ from simulation.small_cluster import (
     passing,
     virtually,
 )
+from support.makers.records import amounts
 
 from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.pods import OwnerReference, Pod, PodPhase

@@ -2,7 +2,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import NOW, a_container
 from simulation.small_cluster import (
     a_cluster,
     a_placed_pod,
@@ -11,6 +10,7 @@ from simulation.small_cluster import (
     passing,
     virtually,
 )
+from support.makers.records import NOW, a_container
 
 from trimtab.core.model.pods import PodPhase
 from trimtab.simulation.controllers.replicas import _dispensability

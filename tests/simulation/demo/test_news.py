@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import (
+from support.makers.records import (
     BOOST_TOLD,
     MIB,
     NOW,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, hours, minutes
 from simulation.plain_demand import Luck, plain_demand
+from support.makers.records import MIB, hours, minutes
 
 from trimtab.core.model.resources import BOTH
 from trimtab.simulation.load.demand import ContainerDemand

@@ -3,8 +3,8 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
-from makers import MIB, amounts, hours, minutes
 from simulation.node_makers import PERIOD, Stage, a_load, a_program, on_a_stage, passing
+from support.makers.records import MIB, amounts, hours, minutes
 
 from trimtab.core.model.pods import Allocation, OwnerReference, Pod, PodPhase
 from trimtab.simulation.world.facts import ContainerKilled

@@ -1,5 +1,5 @@
-from makers import MIB, amounts, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
+from support.makers.records import MIB, amounts, minutes
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.pods import PodPhase

@@ -3,8 +3,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from makers import MIB, amounts, minutes
 from simulation.node_makers import PERIOD, Stage, a_load, a_program, on_a_stage, passing
+from support.makers.records import MIB, amounts, minutes
 
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.errors import ApiError, UnreachableError

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import MIB, amounts, hours, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
+from support.makers.records import MIB, amounts, hours, minutes
 
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod, PodPhase
 from trimtab.core.usage.oom_kills import find_oom_kills

@@ -2,8 +2,8 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from makers import MIB, amounts, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
+from support.makers.records import MIB, amounts, minutes
 
 from trimtab.core.model.pods import Allocation, ContainerKind, ResizeState
 from trimtab.core.model.resources import Resources

@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import MIB, a_container, amounts
 from simulation.small_cluster import (
     a_cluster,
     a_node,
@@ -15,6 +14,7 @@ from simulation.small_cluster import (
     passing,
     virtually,
 )
+from support.makers.records import MIB, a_container, amounts
 
 from trimtab.core.model.nodes import Taint
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, amounts
+from support.makers.records import NOW, amounts
 
 from trimtab.core.model.pods import Allocation
 from trimtab.simulation.nodes.containers import Start

@@ -6,8 +6,8 @@ from datetime import timedelta
 from types import MappingProxyType
 
 import pytest
-from makers import MIB, a_container, a_pod, amounts, an_autoscaler
 from simulation.toys import EvictEverything, Stage
+from support.makers.records import MIB, a_container, a_pod, amounts, an_autoscaler
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.events import Event, EventReason, about_pod

@@ -1,5 +1,5 @@
 import pytest
-from makers import a_container, a_pod, amounts
+from support.makers.records import a_container, a_pod, amounts
 
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, Container

@@ -1,5 +1,5 @@
 import pytest
-from makers import a_container, a_pod, amounts
+from support.makers.records import a_container, a_pod, amounts
 
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, ResizeState
 from trimtab.core.model.resources import Resource

@@ -1,6 +1,6 @@
 import pytest
-from makers import amounts, an_autoscaler
 from simulation.small_cluster import a_placed_pod, a_workload, a_world, virtually
+from support.makers.records import amounts, an_autoscaler
 
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import OwnerReference, WorkloadName

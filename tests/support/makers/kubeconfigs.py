@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from api_server import a_client
-from tls_makers import Pair, a_pair
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.certificates import Pair, a_pair
+from support.servers.api_server import a_client
 
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.auth.kubeconfig import load_kubeconfig

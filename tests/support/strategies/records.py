@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from hypothesis import strategies as st
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.core.model.autoscalers import (
     Autoscaler,

@@ -3,7 +3,7 @@
 import copy
 
 from hypothesis import strategies as st
-from wire_examples import Json
+from support.makers.wire_examples import Json
 
 Place = tuple[str | int, ...]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from makers import an_autoscaler
+from support.makers.records import an_autoscaler
 
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation

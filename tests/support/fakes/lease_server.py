@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from virtual_time import LoopClock
+from support.fakes.clocks import LoopClock
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.api.wire.status_errors import Status

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from tls_makers import Pair, a_pair, an_authority
+from support.makers.certificates import Pair, a_pair, an_authority
 
 BOOKMARK_SECONDS = 0.5
 HUGE_RETRY_AFTER = 999_999_999

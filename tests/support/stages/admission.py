@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from e2e import components, json_server
-from e2e.components import SLOW_SECONDS, Run
-from tls_makers import a_pair, an_authority
+from e2e import json_server
+from support.makers.certificates import a_pair, an_authority
+from support.stages import components
+from support.stages.components import SLOW_SECONDS, Run
 
 from rig import controlplane, waiting
 from rig.controlplane import ControlPlane

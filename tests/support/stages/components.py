@@ -24,7 +24,7 @@ from rig.processes import Process
 
 Json = dict[str, Any]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 SLOW_SECONDS = 90
 """Metrics come every ten seconds, from the second reading on, on a machine that does much else."""

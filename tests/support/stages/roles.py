@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from e2e.components import SLOW_SECONDS, Json, running
-from e2e.updater_stage import AUTOSCALING, MERGE, WORKLOADS, Stage
+from support.stages.components import SLOW_SECONDS, Json, running
+from support.stages.updater import AUTOSCALING, MERGE, WORKLOADS, Stage
 
 from rig import waiting
 from trimtab.api.kinds.leases import Lease, decode_lease, encode_lease

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from aiohttp import web
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
 
 from trimtab.cluster.auth.credentials import Connection, Credentials, FixedCredentials, Identity
 from trimtab.cluster.http.client import Client, ClientSettings

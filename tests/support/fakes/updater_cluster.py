@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from makers import MIB, NOW, a_container, amounts
-from usage_makers import a_selector
-from virtual_time import LoopClock
+from support.fakes.clocks import LoopClock
+from support.makers.records import MIB, NOW, a_container, amounts
+from support.makers.usage import a_selector
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.events import Event

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from updater.small_cluster import SmallCluster
+from support.fakes.updater_cluster import SmallCluster
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.live_lookups import LiveLookups

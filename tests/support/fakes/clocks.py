@@ -3,7 +3,7 @@
 import asyncio
 from datetime import datetime, timedelta
 
-from makers import NOW
+from support.makers.records import NOW
 
 from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, NOW, amounts, an_autoscaler, minutes
+from support.makers.records import BOOST_TOLD, MIB, NOW, amounts, an_autoscaler, minutes
 
 from trimtab.core.guards.degradation import Degradation
 from trimtab.core.guards.disruption_budgets import DisruptionSettings

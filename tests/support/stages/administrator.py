@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from random import Random
 
-from contract.real_manifests import Json
-from relay import LOOPBACK
+from support.servers.relay import LOOPBACK
+from support.stages.manifests import Json
 
 from rig.controlplane import ControlPlane
 from trimtab.cluster.auth.credentials import Connection, FixedCredentials, Identity

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from api_server import Asked, Response, ok, refused
-from small_cluster import Json, SmallCluster
+from support.servers.api_server import Asked, Response, ok, refused
+from support.servers.shown_cluster import Json, SmallCluster
 
 _REVIEW = "accessreviews"
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from random import Random
 
-from admission.review_makers import AUTOSCALERS, a_pod_object, a_review, an_autoscaler_object
-from damage import places, replaced
+from support.makers.damage import places, replaced
+from support.makers.reviews import AUTOSCALERS, a_pod_object, a_review, an_autoscaler_object
 
 _WHOLE = (
     a_review(a_pod_object()),

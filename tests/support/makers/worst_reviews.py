@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from time import process_time
 
-from admission.review_makers import Json, a_pod_object, an_autoscaler_object
-from updater.small_cluster import SmallCluster
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.reviews import Json, a_pod_object, an_autoscaler_object
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from api_server import Asked, Response, Unfinished, ok, refused, serving
+from support.servers.api_server import Asked, Response, Unfinished, ok, refused, serving
 
 Json = dict[str, Any]
 _AUTOSCALING = "verticalpodautoscalers", "verticalpodautoscalercheckpoints"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from makers import (
+from support.makers.records import (
     BOOST_TOLD,
     MIB,
     NOW,

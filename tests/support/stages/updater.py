@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from e2e.admission_stage import OBSERVED
-from e2e.components import SLOW_SECONDS, Json, Run, running
+from support.stages.admission import OBSERVED
+from support.stages.components import SLOW_SECONDS, Json, Run, running
 
 from rig import waiting
 from rig.controlplane import ControlPlane

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from makers import MIB, NOW, a_container, amounts
-from usage_makers import a_selector
-from virtual_time import StillClock
+from support.fakes.clocks import StillClock
+from support.makers.records import MIB, NOW, a_container, amounts
+from support.makers.usage import a_selector
 
 from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
 from trimtab.api.kinds.events import Event

@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
+from support.fakes.updater_cluster import SmallCluster
+from support.makers.records import MIB, a_recommendation, amounts
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards.rate_limit import PaceSettings

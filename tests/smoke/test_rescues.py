@@ -138,6 +138,19 @@ def test_a_single_replica_that_dies_gets_memory_in_place_in_a_mode_that_evicts(
     assert uids_of(pods) == uids_of([pod])
 
 
+@pytest.mark.parametrize("mode", ["Recreate", "InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_single_replica_that_dies_restarts_with_more_memory(scene: Scene, mode: str) -> None:
+    template = a_template(SMALL)
+    template["spec"]["containers"][0]["resizePolicy"] = restart_on("memory")
+    (pod,) = scene.start(template, replicas=1)
+    scene.play_crash_loop(pod)
+    scene.let_watches_catch_up()
+    scene.autoscale(MORE_MEMORY, mode=mode)
+
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[MORE_MEMORY]])
+    assert uids_of(pods) == uids_of([pod])
+
+
 def test_pods_that_die_do_not_wait_for_the_first_one_that_waits_for_them(scene: Scene) -> None:
     scene.create(a_template(SMALL), kind="StatefulSet", replicas=3)
     first, *others = sorted(

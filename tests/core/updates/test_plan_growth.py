@@ -1,7 +1,7 @@
 """Growth: what it justifies under UpscaleOnly (D18), and that it does not wait (D17)."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from support.makers.plans import (
@@ -516,14 +516,46 @@ def test_no_growth_in_place_is_asked_for_that_a_limit_range_refuses() -> None:
     assert told(planned(snapshot)) == ["LimitRangeRefuses"] * 2
 
 
-@pytest.mark.parametrize("ready_since", [None, NOW - minutes(1)], ids=["down", "ready"])
-def test_a_pod_of_too_few_replicas_is_not_restarted_for_memory(
-    ready_since: datetime | None,
-) -> None:
-    killed = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
-    pod = a_pod(killed, ready_since=ready_since)
+DYING = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
+ACTING = [UpdateMode.RECREATE, IN_PLACE, EITHER, UPSCALE_ONLY]
 
-    assert told(planned(snapshot_of([pod], an_autoscaler(UP)))) == ["BelowMinReplicas"]
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_a_single_replica_that_is_down_restarts_with_the_memory_it_dies_for(
+    mode: UpdateMode,
+) -> None:
+    (outcome,) = planned(snapshot_of([a_pod(DYING)], an_autoscaler(UP, mode=mode)))
+
+    assert isinstance(outcome, Resize)
+    assert outcome.wanted["app"].requests == amounts(500, 500 * MIB)
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_a_single_replica_that_is_ready_is_not_restarted_for_memory(mode: UpdateMode) -> None:
+    pod = a_pod(DYING, ready_since=NOW - minutes(1))
+
+    assert told(planned(snapshot_of([pod], an_autoscaler(UP, mode=mode)))) == ["BelowMinReplicas"]
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_containers_at_work_are_not_restarted_beside_one_that_dies(mode: UpdateMode) -> None:
+    helper = a_container("helper", requests=SMALL, restarts_on_resize=True)
+    autoscaler = an_autoscaler(UP, replace(UP, container_name="helper"), mode=mode)
+    (outcome,) = planned(snapshot_of([a_pod(DYING, helper)], autoscaler))
+
+    assert isinstance(outcome, Resize)
+    assert {name: each.requests for name, each in outcome.wanted.items() if each.requests} == {
+        "app": amounts(500, 500 * MIB)
+    }
+
+
+@pytest.mark.parametrize("mode", [IN_PLACE, EITHER, UPSCALE_ONLY])
+def test_restarts_of_pods_that_die_spend_no_budget_and_wait_for_none(mode: UpdateMode) -> None:
+    ready = [a_pod(a_container(requests=amounts(500, 500 * MIB)), name="web-0", ready_since=NOW)]
+    dying = [a_pod(DYING, name=f"web-{index}") for index in (1, 2)]
+    outcomes = planned(snapshot_of([*ready, *dying], an_autoscaler(UP, mode=mode)))
+
+    assert by_pod(outcomes) == {"web-0": "InsideBounds", "web-1": "Resize", "web-2": "Resize"}
 
 
 def test_a_sidecar_that_is_oom_killed_does_not_wait_for_one_that_would_restart() -> None:

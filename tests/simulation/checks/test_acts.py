@@ -73,12 +73,12 @@ WORKLOAD = WorkloadName("default", "Deployment", "web")
 BOOSTED = {**BOOST_TOLD, annotation_name("app"): "{}"}
 BUDGET = DisruptionBudget("default", "web", SELECTOR, min_available=2)
 AT_MOST_ONE = DisruptionBudget("default", "web", SELECTOR, max_unavailable=1)
-KILLED = Container(
-    "app", spec=Allocation(USUAL), last_termination=Termination("OOMKilled", START, START)
-)
+OOM_KILL = Termination("OOMKilled", START, START)
+KILLED = Container("app", spec=Allocation(USUAL), last_termination=OOM_KILL)
 
 
 RESTARTING = Container("app", spec=Allocation(USUAL), restarts_on_resize=frozenset(BOTH))
+DYING = replace(RESTARTING, last_termination=OOM_KILL)
 
 
 def resized(
@@ -706,6 +706,24 @@ SINS = [
     ),
     pytest.param(
         Disruption, restarted(restarts=True), restarted(restarts=False), id="all restarted"
+    ),
+    pytest.param(
+        Disruption,
+        resized((200, 200 * MIB), containers=(RESTARTING,)),
+        resized((200, 200 * MIB), containers=(DYING,), ready_since=None),
+        id="a single replica restarted that does not die",
+    ),
+    pytest.param(
+        Disruption,
+        resized((200, 100 * MIB), containers=(DYING,), ready_since=None),
+        resized((200, 200 * MIB), containers=(DYING,), ready_since=None),
+        id="a dying single replica restarted for CPU",
+    ),
+    pytest.param(
+        Disruption,
+        resized((200, 200 * MIB), containers=(DYING,)),
+        resized((200, 200 * MIB), containers=(DYING,), ready_since=None),
+        id="a single replica restarted while it is ready",
     ),
     pytest.param(
         AdmissionAlive,

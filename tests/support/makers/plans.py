@@ -21,8 +21,9 @@ from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Allocation, Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.core.updates import wishes
 from trimtab.core.updates.candidates import PlanSettings
-from trimtab.core.updates.plan import count_wishes, plan
+from trimtab.core.updates.plan import plan
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 WEB = WorkloadName("default", "Deployment", "web")
@@ -52,8 +53,8 @@ def planned(snapshot: Snapshot, settings: PlanSettings | None = None) -> list[Ou
 
 def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
     """The share of all pods under active autoscalers that want a change."""
-    wishes = count_wishes(outcomes).values()
-    return sum(each.wanting for each in wishes) / max(sum(each.counted for each in wishes), 1)
+    found = wishes.count(outcomes).values()
+    return sum(each.wanting for each in found) / max(sum(each.counted for each in found), 1)
 
 
 def told(outcomes: Sequence[Outcome]) -> list[str]:

@@ -274,7 +274,7 @@ def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResu
             candidate = candidate._replace(restraint=None)
         way, objections = _hear_of_act(case, candidate, context, view)
         found += objections
-        asked |= _asked_of_act(way, candidate)
+        asked |= _asked_of_act(way, candidate, context)
     reasons = [each for each in (*found, *held_back) if each is not None]
     return _CheckResults(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
 
@@ -302,7 +302,7 @@ def _hear_of_act(
     if way is Action.EVICT:
         reasons += [each(candidate, context, spent) for each in plan.EVICTION_OBJECTIONS]
         return way, reasons
-    if resize_or_evict.restarts_containers(candidate.pod, candidate.wanted):
+    if plan.restarts_work(candidate, context):
         hold = plan.hold_restart(candidate, context, spent)
         reasons.append(None if hold is None else hold.reason)
     fits = plan.fit_in_quotas(candidate.pod, candidate.wanted, context, spent) is not None
@@ -310,13 +310,13 @@ def _hear_of_act(
     return way, reasons
 
 
-def _asked_of_act(way: Action | None, candidate: Candidate) -> frozenset[CheckKind]:
+def _asked_of_act(
+    way: Action | None, candidate: Candidate, context: PlanContext
+) -> frozenset[CheckKind]:
     match way:
         case Action.EVICT:
             return _OF_ACTS | _OF_EVICTIONS
-        case Action.RESIZE if not resize_or_evict.restarts_containers(
-            candidate.pod, candidate.wanted
-        ):
+        case Action.RESIZE if not plan.restarts_work(candidate, context):
             # It takes no pod away.
             return (_OF_ACTS - {CheckKind.BUDGET}) | {CheckKind.QUOTA}
         case Action.RESIZE:

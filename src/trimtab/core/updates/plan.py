@@ -24,7 +24,7 @@ from trimtab.core.model.autoscalers import (
     UpdateMode,
     is_paused,
 )
-from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
+from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import (
@@ -53,7 +53,14 @@ from trimtab.core.sizing.node_use import Promised, Shortage
 from trimtab.core.sizing.quota_check import Refusal
 from trimtab.core.sizing.quotas import Claims, QuotaClaim
 from trimtab.core.sizing.resize_patch import ResizeEffect
-from trimtab.core.updates import boost_end, quota_plan, resize_or_evict, rollouts, successors
+from trimtab.core.updates import (
+    boost_end,
+    quota_plan,
+    resize_or_evict,
+    rollouts,
+    successors,
+    wishes,
+)
 from trimtab.core.updates.boost_end import BoostEnd
 from trimtab.core.updates.candidate_cache import CandidateCache, LastFindings, LivePods
 from trimtab.core.updates.candidates import (
@@ -100,10 +107,6 @@ _LASTING: Final = frozenset(
 
 _RESTART_FIRST: Final = (
     "another pod of the namespace restarts first, as one PodDisruptionBudget may cover both"
-)
-
-_IDLE: Final = frozenset(
-    {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
 )
 
 
@@ -214,8 +217,8 @@ class Planner:
         return self._groups
 
     def count_wishes(self, outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
-        """Return the same as the function `count_wishes` for the last plan, at less cost."""
-        return _count_wishes(outcomes, self._boosted)
+        """Return the same as `wishes.count` for the last plan, at less cost."""
+        return wishes.count_among(outcomes, self._boosted)
 
     def _split_surge(
         self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: PlanContext
@@ -242,9 +245,9 @@ class Planner:
         usual, settings = context.snapshot.usual_shares, context.settings
         if not usual:
             return frozenset()
-        wishes = _count_wishes([*candidates, *holds], self._boosted)
+        found = wishes.count_among([*candidates, *holds], self._boosted)
         return rate_limit.find_surging(
-            wishes, usual, margin=settings.surge_margin, min_pods=settings.surge_min_pods
+            found, usual, margin=settings.surge_margin, min_pods=settings.surge_min_pods
         )
 
     def _hold_surging(self, surging: Iterable[Candidate]) -> list[Hold]:
@@ -307,35 +310,6 @@ def _rescues_first(candidates: Iterable[Candidate]) -> list[Candidate]:
 def _hold_for_surge(each: Candidate) -> Hold:
     name = each.autoscaler.identity
     return Hold(each.pod, name, HoldReason.SURGE, each.change, wanted=each.wanted)
-
-
-def count_wishes(outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
-    """Count by namespace the pods under active autoscalers, and those that want a change.
-
-    Boosted pods do not count: the end of a boost says nothing about a recommendation.
-    """
-    found = list(outcomes)
-    return _count_wishes(
-        found, {each.pod.uid for each in found if startup_boost.boosted_containers(each.pod)}
-    )
-
-
-def _count_wishes(
-    assessed: Iterable[Candidate | Outcome], boosted: Collection[str]
-) -> dict[str, Wishes]:
-    if boosted:
-        assessed = [each for each in assessed if each.pod.uid not in boosted]
-    counts = Counter(
-        [(each.pod.namespace, each.reason if isinstance(each, Hold) else None) for each in assessed]
-    )
-    counted: Counter[str] = Counter()
-    wanting: Counter[str] = Counter()
-    for (namespace, reason), count in counts.items():
-        if reason not in _IDLE:
-            counted[namespace] += count
-        if reason is None or reason in WANTS_CHANGE:
-            wanting[namespace] += count
-    return {namespace: Wishes(wanting[namespace], counted[namespace]) for namespace in counted}
 
 
 def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: PlanContext) -> Outcome:
@@ -430,7 +404,7 @@ def _take_back(candidate: Candidate, context: PlanContext, spent: Spent) -> Resi
         if context.now < until:
             return _hold(candidate, HoldReason.RESIZE_INFEASIBLE, until)
     # Quotas count what a pod has until a shrink is done, so this asks for nothing new.
-    return _spend_resize(candidate, candidate.wanted, spent)
+    return _spend_resize(candidate, context, spent)
 
 
 def _free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -> Candidate | None:
@@ -490,10 +464,7 @@ def _part_to_rescue(
         return None
     pod = candidate.pod
     wanted = _rescue(candidate, context, spent.grown[pod.node_name])
-    may_restart = (
-        pod.ready_since is None and candidate.standing is disruption_budgets.GroupPermission.OPEN
-    )
-    if wanted is None or (not may_restart and resize_or_evict.restarts_containers(pod, wanted)):
+    if wanted is None or restarts_work(candidate._replace(wanted=wanted), context):
         return None
     left = quota_plan.quotas_for(pod, context, spent.claimed)
     fitting = quota_plan.fit_resize(pod, wanted, left) if left else (wanted, {})
@@ -521,9 +492,7 @@ def _choose_whole(
             return _evict(candidate, context, spent)
         case Action.RESIZE:
             hold = _hold_cut(candidate, context, spent)
-            if hold is None and resize_or_evict.restarts_containers(
-                candidate.pod, candidate.wanted
-            ):
+            if hold is None and restarts_work(candidate, context):
                 hold = hold_restart(candidate, context, spent)
             resize = None if hold else _resize(candidate, candidate.wanted, context, spent)
             return hold or resize or _hold_for_quota(candidate, spent)
@@ -627,14 +596,16 @@ def _resize(
     One that restarts nothing costs the workload nothing (D17).
     """
     fitting = fit_in_quotas(candidate.pod, wanted, context, spent)
-    return None if fitting is None else _spend_resize(candidate, fitting, spent)
+    if fitting is None:
+        return None
+    return _spend_resize(candidate._replace(wanted=fitting), context, spent)
 
 
-def _spend_resize(candidate: Candidate, wanted: TargetResources, spent: Spent) -> Resize:
-    pod = candidate.pod
+def _spend_resize(candidate: Candidate, context: PlanContext, spent: Spent) -> Resize:
+    pod, wanted = candidate.pod, candidate.wanted
     if candidate.is_cut:
         spent.cut.add(candidate.workload)
-    if resize_or_evict.restarts_containers(pod, wanted):
+    if restarts_work(candidate, context):
         spent.restarting.add(candidate.owner)
         count_restart(pod, spent)
         count_down(pod, spent)
@@ -682,8 +653,7 @@ def decide(
     if chosen is Action.EVICT and may_stay and _would_stay_pending(candidate, context, promised):
         is_deferred = candidate.pod.resize is ResizeState.DEFERRED
         chosen = HoldReason.RESIZE_DEFERRED if is_deferred else HoldReason.RESIZE_INFEASIBLE
-    restarts = resize_or_evict.restarts_containers(candidate.pod, candidate.wanted)
-    if not lacking or chosen is Action.EVICT or restarts:
+    if not lacking or chosen is Action.EVICT or restarts_work(candidate, context):
         return candidate, chosen
     part = node_use.without_growth_of(candidate.pod, candidate.wanted, lacking)
     reduced = candidate._replace(wanted=part)
@@ -783,7 +753,7 @@ def _decide(
         disruptable=disruptable,
         memory=candidate.memory.resize,
         now=context.now,
-        restarts=restarts,
+        restarts=restarts and restarts_work(candidate, context),
         infeasible_retry_after=settings.infeasible_retry_after,
         evict_after_deferred=settings.evict_after_deferred,
         lacks_room=bool(lacking),
@@ -804,6 +774,21 @@ def _decide(
             return spared
         return _reason_against_restart(candidate, context) or chosen
     return chosen
+
+
+def restarts_work(candidate: Candidate, context: PlanContext) -> bool:
+    """Return True if a resize restarts a container that may be at work.
+
+    A pod that is not ready loses nothing by a restart of containers that are OOM-killed early, if
+    that gives it more memory (D17). So neither replicas nor budgets hold such a restart back.
+    """
+    pod, wanted = candidate.pod, candidate.wanted
+    if not resize_or_evict.restarts_containers(pod, wanted):
+        return False
+    if pod.ready_since is not None or not _is_cured(candidate):
+        return True
+    killed = list_killed_early(pod, candidate.autoscaler, context)
+    return resize_or_evict.restarts_others(pod, wanted, killed)
 
 
 def _spares_work(candidate: Candidate, context: PlanContext) -> HoldReason | None:

@@ -86,7 +86,7 @@ class PodSituation(NamedTuple):
     memory: ResizeMemory
     now: datetime
     restarts: bool = False
-    """True if the resize would restart a container."""
+    """True if the resize would restart a container that may be at work."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
     evict_after_deferred: timedelta = DEFERRED_FOR
     lacks_room: bool = False
@@ -247,7 +247,7 @@ def _has_begun(situation: PodSituation) -> bool:
 
 
 def _decide_resize(situation: PodSituation) -> Action | HoldReason:
-    """Decide on a resize; one that restarts a container counts as an eviction (D17).
+    """Decide on a resize; one that restarts a working container counts as an eviction (D17).
 
     A pending pod is down already.
     """

@@ -9,8 +9,8 @@ from typing import Final
 from trimtab.core.model import limits
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.convergence import ran_out_of_memory
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized, ProcessStarted
 from trimtab.simulation.world.tables import Change
@@ -189,7 +189,7 @@ def _serves(pod: Pod) -> bool:
 
 
 def _is_starved(pod: Pod) -> bool:
-    return any(map(ran_out_of_memory, pod.containers))
+    return any(map(pod_changes.ran_out_of_memory, pod.containers))
 
 
 def _look_alike(before: Pod, after: Pod) -> bool:

@@ -9,12 +9,12 @@ from typing import Final
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model import limits, matching
 from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode
-from trimtab.core.model.pods import UPDATES, Container, Pod, PodPhase, WorkloadName
+from trimtab.core.model.pods import UPDATES, Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing import container_resources, startup_boost
 from trimtab.core.updates.conditions import UpdateConditionType
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.disruption import restarts
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import (
@@ -381,7 +381,7 @@ class CoolDown(Checker):
             case PodResized(at=at, actor=actor, before=before, after=after):
                 if startup_boost.boosted_containers(before):
                     return
-                is_gentle = _only_grows(before, after) and not restarts(before, after)
+                is_gentle = _only_grows(before, after) and not pod_changes.restarts(before, after)
                 if not is_gentle and not _cures(before, after):
                     yield from self._judge(at, actor, before, "resized")
                 self._changed_at.setdefault(actor, {})[before.uid] = at
@@ -405,7 +405,7 @@ class CoolDown(Checker):
             for governor in self.past.governors(pod, matching.acts_on_running_pods)
             for wanted in (container_resources.recommended_for_pod(pod, governor, ranges),)
             for each in pod.containers
-            if each.name in wanted and ran_out_of_memory(each)
+            if each.name in wanted and pod_changes.ran_out_of_memory(each)
         )
 
 
@@ -415,7 +415,7 @@ def _cures(before: Pod, after: Pod) -> bool:
         limits.amount_of(new.spec.requests, Resource.MEMORY)
         > limits.amount_of(old.spec.requests, Resource.MEMORY)
         for old, new in zip(before.containers, after.containers, strict=True)
-        if ran_out_of_memory(old)
+        if pod_changes.ran_out_of_memory(old)
     )
 
 
@@ -431,9 +431,3 @@ def _only_grows(before: Pod, after: Pod) -> bool:
         )
     ]
     return any(new > old for old, new in pairs) and all(new >= old for old, new in pairs)
-
-
-def ran_out_of_memory(container: Container) -> bool:
-    """Return True if the container was OOM-killed when it last ended."""
-    ends = (container.termination, container.last_termination)
-    return any(end is not None and end.is_oom_kill for end in ends)

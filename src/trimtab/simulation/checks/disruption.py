@@ -11,10 +11,18 @@ from typing import Final
 
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.guards.disruption_budgets import ReplicaGroup
-from trimtab.core.model import matching
-from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.model import limits, matching
+from trimtab.core.model.pods import (
+    Container,
+    Pod,
+    PodPhase,
+    ResizeState,
+    WorkloadName,
+)
+from trimtab.core.model.resources import Resource
 from trimtab.core.sizing import startup_boost
 from trimtab.core.updates.pod_history import SETTLING_FOR
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.faults import calm
@@ -43,7 +51,8 @@ class Disruption(Checker):
     until it is ready again, however long that takes. A successor that has run for a while without
     getting ready counts as there: otherwise the updater could never give it another size. Where all
     pods are OOM-killed, each of them counts as down already. The only ready pod of several is never
-    disrupted. Groups below their minimum of replicas and pods without an owner are left alone.
+    disrupted. Groups below their minimum of replicas and pods without an owner are left alone. A
+    restart that gives more memory to OOM-killed containers of a pod that is down disrupts nothing.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -58,7 +67,12 @@ class Disruption(Checker):
             case PodEvicted(actor=actor, pod=pod):
                 yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
             case PodResized(actor=actor, before=before, after=after):
-                if not startup_boost.boosted_containers(before) and restarts(before, after):
+                is_boosted = bool(startup_boost.boosted_containers(before))
+                if (
+                    not is_boosted
+                    and pod_changes.restarts(before, after)
+                    and not _rescues(before, after)
+                ):
                     yield from self._judge(before, f"{actor} restarted", is_eviction=False)
             case _:
                 return
@@ -170,22 +184,22 @@ def _has_one_ready_of_several(group: ReplicaGroup) -> bool:
     return group.ready == 1 and (group.configured or 0) > 1
 
 
-def restarts(before: Pod, after: Pod) -> bool:
-    """Return True if a resize changes a resource whose change restarts a container."""
-    return any(
-        (one or {}).get(kind) != (other or {}).get(kind)
+def _rescues(before: Pod, after: Pod) -> bool:
+    """Return True if a pod that is down restarts only OOM-killed containers, with more memory."""
+    memory = Resource.MEMORY
+    return before.ready_since is None and all(
+        (pod_changes.ran_out_of_memory(old) and _amount(new, memory) > _amount(old, memory))
+        or all(pod_changes.is_same(old.spec, new.spec, kind) for kind in old.restarts_on_resize)
         for old, new in zip(before.containers, after.containers, strict=True)
-        for kind in old.restarts_on_resize
-        for one, other in (
-            (old.spec.requests, new.spec.requests),
-            (old.spec.limits, new.spec.limits),
-        )
     )
 
 
+def _amount(container: Container, kind: Resource) -> int:
+    return limits.amount_of(container.spec.requests, kind)
+
+
 def _was_oom_killed(pod: Pod) -> bool:
-    ends = [end for each in pod.containers for end in (each.termination, each.last_termination)]
-    return any(end is not None and end.is_oom_kill for end in ends)
+    return any(map(pod_changes.ran_out_of_memory, pod.containers))
 
 
 def _is_as_asked(pod: Pod) -> bool:

@@ -15,8 +15,8 @@ from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing import container_resources, startup_boost
 from trimtab.core.sizing.container_resources import Allotment
 from trimtab.simulation.api_server.disruption_budgets import DisruptionBudgets
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.convergence import ran_out_of_memory
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import Fact, PodEvicted
@@ -286,7 +286,7 @@ def _justifies(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> 
         return True
     wanted = container_resources.recommended_for_pod(pod, governor, ranges)
     bounds = {each.container_name: each.lower_bound for each in governor.recommendation or ()}
-    has_died = any(map(ran_out_of_memory, pod.containers))
+    has_died = any(map(pod_changes.ran_out_of_memory, pod.containers))
     return any(
         amount > has
         and (

@@ -11,9 +11,9 @@ from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, keeps_from_eviction
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing import capping, container_resources, startup_boost
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.admission import asked_for
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.convergence import ran_out_of_memory
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized
 from trimtab.simulation.world.objects import HorizontalScaler, WorkloadObject
@@ -89,7 +89,7 @@ def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
     """Return True if an OOM-killed pod in an evicting mode is resized without shrinking."""
     pairs = list(zip(before.containers, after.containers, strict=True))
     may_go = any(governor.mode in _EVICTING for governor in governors)
-    has_died = any(map(ran_out_of_memory, before.containers))
+    has_died = any(map(pod_changes.ran_out_of_memory, before.containers))
     return may_go and has_died and not any(_shrinks(old, new, ()) for old, new in pairs)
 
 

@@ -38,7 +38,7 @@ golden: .venv/ready ## compute every recorded answer anew with the original
 parity: .venv/ready ## draw fresh cases, ask the original, check our answers
 	$(BIN)/python -m oracle --count $(COUNT) --seed $(SEED) --out .parity && $(BIN)/pytest tests/golden --golden-dir .parity
 
-crds: .venv/ready ## write the CRDs from their one source
+crds: .venv/ready ## copy the CRDs of src/trimtab/api/crds to deploy and the chart
 	$(BIN)/trimtab crds | tee deploy/crds.yaml > charts/trimtab/files/crds.yaml
 
 manifests: .venv/ready ## render the chart into deploy, and its table of values

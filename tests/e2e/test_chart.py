@@ -16,8 +16,8 @@ from e2e.conftest import Bring
 from reference import flags_page
 from rig import chart, chart_values, programs
 from trimtab import __version__
+from trimtab.api.crds import definitions
 from trimtab.cli.app import app
-from trimtab.cli.commands import crds
 
 pytestmark = pytest.mark.e2e
 
@@ -347,7 +347,7 @@ def test_alerts_and_dashboards_are_those_of_the_files() -> None:
 
 
 def test_the_chart_s_crds_are_the_ones_that_we_print() -> None:
-    printed = crds.render()
+    printed = definitions.render()
     rendered = of_kind(render("everything"), "CustomResourceDefinition")
     ours = {each["metadata"]["name"]: each["spec"] for each in yaml.safe_load_all(printed)}
 

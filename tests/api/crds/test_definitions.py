@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,9 @@ from support.makers.wire_autoscalers import WEB, a_manifest, with_boost, with_po
 from support.models.crd_rules import crd_violations
 
 from trimtab.api.crds import definitions
-from trimtab.api.crds.schema import DURATION_PATTERN, QUANTITY_PATTERN
 from trimtab.api.kinds import autoscaler_wire
 from trimtab.api.kinds.selectors import LabelSelector
-from trimtab.cli.commands.crds import render
+from trimtab.core.model import autoscalers, size_bounds
 from trimtab.core.model.autoscalers import UpdateMode
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -68,7 +68,7 @@ def test_every_list_map_and_text_that_a_tenant_writes_is_bounded() -> None:
 
 
 def test_the_checked_in_file_is_current() -> None:
-    assert CHECKED_IN.read_text(encoding="utf-8") == render(), "run `make crds`"
+    assert CHECKED_IN.read_text(encoding="utf-8") == definitions.render(), "run `make crds`"
 
 
 def test_the_file_holds_both_definitions_without_yaml_references() -> None:
@@ -270,10 +270,98 @@ def test_the_old_version_knows_nothing_that_the_new_one_does_not() -> None:
     assert old < new
 
 
-def test_every_update_mode_is_in_the_schema() -> None:
-    modes = dict(nodes(schema("VerticalPodAutoscaler")))[".spec.updatePolicy.updateMode"]["enum"]
+POLICY = ".spec.resourcePolicy.containerPolicies[]"
 
-    assert sorted(modes) == sorted(UpdateMode)
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param(".spec.updatePolicy.updateMode", UpdateMode, id="update modes"),
+        pytest.param(
+            ".spec.updatePolicy.evictionRequirements[].changeRequirement",
+            autoscalers.ChangeDirection,
+            id="directions of a change",
+        ),
+        pytest.param(f"{POLICY}.mode", autoscalers.ContainerMode, id="container modes"),
+        pytest.param(
+            f"{POLICY}.controlledValues", autoscalers.ControlledValues, id="controlled values"
+        ),
+        pytest.param(f"{POLICY}.startupBoost.cpu.type", autoscalers.BoostType, id="policy boosts"),
+        pytest.param(".spec.startupBoost.cpu.type", autoscalers.BoostType, id="boosts"),
+    ],
+)
+def test_a_choice_has_the_words_of_the_model(path: str, words: type[StrEnum]) -> None:
+    assert sorted(dict(nodes(schema("VerticalPodAutoscaler")))[path]["enum"]) == sorted(words)
+
+
+EXPRESSION = ".spec.selector.matchExpressions[]"
+BOUNDS = {
+    ".spec.recommenders": size_bounds.MAX_RECOMMENDERS,
+    ".spec.recommenders[].name": size_bounds.MAX_NAME_CHARACTERS,
+    ".spec.resourcePolicy.containerPolicies": size_bounds.MAX_POLICIES,
+    f"{POLICY}.containerName": size_bounds.MAX_NAME_CHARACTERS,
+    f"{POLICY}.controlledResources": size_bounds.MAX_RESOURCES,
+    f"{POLICY}.controlledResources[]": size_bounds.MAX_KEY_CHARACTERS,
+    f"{POLICY}.maxAllowed": size_bounds.MAX_RESOURCES,
+    f"{POLICY}.minAllowed": size_bounds.MAX_RESOURCES,
+    ".spec.selector.matchExpressions": size_bounds.MAX_EXPRESSIONS,
+    f"{EXPRESSION}.key": size_bounds.MAX_KEY_CHARACTERS,
+    f"{EXPRESSION}.values": size_bounds.MAX_VALUES,
+    f"{EXPRESSION}.values[]": size_bounds.MAX_VALUE_CHARACTERS,
+    ".spec.selector.matchLabels": size_bounds.MAX_EXPRESSIONS,
+    ".spec.selector.matchLabels[]": size_bounds.MAX_VALUE_CHARACTERS,
+    ".spec.targetRef.apiVersion": size_bounds.MAX_KEY_CHARACTERS,
+    ".spec.targetRef.kind": size_bounds.MAX_NAME_CHARACTERS,
+    ".spec.targetRef.name": size_bounds.MAX_NAME_CHARACTERS,
+    ".spec.updatePolicy.evictionRequirements": size_bounds.MAX_REQUIREMENTS,
+    ".spec.updatePolicy.evictionRequirements[].resources": size_bounds.MAX_REQUIREMENTS,
+    ".spec.updatePolicy.evictionRequirements[].resources[]": size_bounds.MAX_NAME_CHARACTERS,
+}
+
+
+def test_the_schema_has_the_bounds_of_the_model() -> None:
+    found = {
+        path: part[key]
+        for path, part in nodes(schema("VerticalPodAutoscaler"))
+        for key in ("maxItems", "maxProperties", "maxLength")
+        if key in part
+    }
+
+    assert found == BOUNDS
+
+
+def patterns(*names: str) -> set[str]:
+    """The patterns of the fields of these names, in any version."""
+    return {
+        part["pattern"]
+        for version in ("v1", "v1beta2")
+        for path, part in nodes(schema("VerticalPodAutoscaler", version))
+        if path.endswith(names) and "pattern" in part
+    }
+
+
+def quantities() -> list[dict[str, Any]]:
+    return [
+        part
+        for version in ("v1", "v1beta2")
+        for _, part in nodes(schema("VerticalPodAutoscaler", version))
+        if part.get("x-kubernetes-int-or-string")
+    ]
+
+
+def test_every_quantity_is_checked_alike() -> None:
+    kinds = [
+        {key: part for key, part in each.items() if key != "description"} for each in quantities()
+    ]
+
+    assert kinds
+    assert all(each == kinds[0] for each in kinds)
+
+
+def test_every_boost_is_checked_alike() -> None:
+    parts = dict(nodes(schema("VerticalPodAutoscaler")))
+
+    assert parts[".spec.startupBoost.cpu"] == parts[f"{POLICY}.startupBoost.cpu"]
 
 
 @pytest.mark.parametrize(
@@ -360,9 +448,11 @@ def test_the_definition_refuses_what_breaks_its_schema_or_rules(
     ],
 )
 def test_the_pattern_of_durations_takes_what_go_would_take(text: str, *, good: bool) -> None:
-    assert bool(re.search(DURATION_PATTERN, text)) == good
+    (pattern,) = patterns(".duration")
+
+    assert bool(re.search(pattern, text)) == good
 
 
 @pytest.mark.parametrize("text", ["1", "1.5", "100m", "1Gi", "-1", "1e3", "1E-3", ".5", "2."])
 def test_the_pattern_of_quantities_takes_quantities(text: str) -> None:
-    assert re.search(QUANTITY_PATTERN, text)
+    assert all(re.search(each["pattern"], text) for each in quantities())

@@ -4,26 +4,29 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.crds.schema import array, integer, mapping, quantity, record, text, timestamp
 from trimtab.api.crds.schema_check import unknown_fields, violations
 
-SCHEMA = record(
-    "An object.",
-    {
-        "name": text("A name.", longest=9),
-        "mode": text("A choice.", choices=["On", "Off"]),
-        "count": integer("A number.", minimum=1),
+QUANTITY: Any = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": "^[0-9]+(Mi|Gi)?$",
+    "x-kubernetes-int-or-string": True,
+}
+PART: Any = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SCHEMA: Any = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 9},
+        "mode": {"type": "string", "enum": ["On", "Off"]},
+        "count": {"type": "integer", "minimum": 1},
         "share": {"type": "number"},
-        "amount": quantity("A quantity."),
-        "amounts": mapping("Quantities.", quantity(), most=2),
-        "when": timestamp("A time.", nullable=True),
-        "parts": array(
-            "Parts.", record("A part.", {"name": text("A name.")}, required=["name"]), most=3
-        ),
+        "amount": QUANTITY,
+        "amounts": {"type": "object", "additionalProperties": QUANTITY, "maxProperties": 2},
+        "when": {"type": "string", "format": "date-time", "nullable": True},
+        "parts": {"type": "array", "items": PART, "maxItems": 3},
         "anything": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
-    required=["name"],
-)
+    "required": ["name"],
+}
 
 
 def found(**fields: Any) -> list[str]:

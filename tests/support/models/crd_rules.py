@@ -7,8 +7,8 @@ import celpy
 from celpy.adapter import json_to_cel
 from celpy.celtypes import DurationType, MapType, StringType
 
-from trimtab.api.crds.autoscaler import autoscaler_schema
-from trimtab.api.crds.schema import Schema
+from trimtab.api.crds import definitions
+from trimtab.api.crds.definitions import Schema
 from trimtab.api.crds.schema_check import parts, violations
 from trimtab.api.wire import field_errors
 from trimtab.api.wire.field_errors import ErrorType, FieldError
@@ -19,7 +19,7 @@ _BLOCKING = {ErrorType.REQUIRED, ErrorType.NOT_SUPPORTED, ErrorType.TYPE_INVALID
 
 def crd_violations(item: dict[str, Any]) -> list[FieldError]:
     """What the CRD of the autoscaler has against an object."""
-    schema = autoscaler_schema()
+    schema = definitions.schema(definitions.AUTOSCALER)
     found = list(violations(schema, item))
     if any(error.type in _BLOCKING or error.path.endswith(".duration") for error in found):
         return found

@@ -1,1 +1,1 @@
-"""The two custom resource definitions."""
+"""The two custom resource definitions, as YAML, and checks against them."""

@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.crds.schema import Schema
+from trimtab.api.crds import definitions
+from trimtab.api.crds.definitions import Schema
 from trimtab.api.wire import codec
 from trimtab.api.wire.codec import Wire
 from trimtab.core.diagnosis.api_server import Definition
 
-_VERSION: Final = "v1"
 _SCHEMA: Final = "openAPIV3Schema"
 _APPLIER: Final = "kubectl"
 """The field manager of kubectl's server-side apply."""
@@ -61,7 +61,7 @@ def compare_definition(wanted: Schema, found: bytes) -> Definition:
     """Compare a definition, as the cluster's JSON, with the one that we ship."""
     source = codec.decode(_DECODER, found)
     versions = (source.spec or _Spec()).versions or ()
-    current = next((one for one in versions if one.name == _VERSION), _Version())
+    current = next((one for one in versions if one.name == definitions.VERSION), _Version())
     conditions = (source.status or _Status()).conditions or ()
     return Definition(
         name_of(wanted),
@@ -70,7 +70,9 @@ def compare_definition(wanted: Schema, found: bytes) -> Definition:
         ),
         serves_v1=bool(current.served),
         stores_v1=bool(current.storage),
-        missing_fields=tuple(_missing(_own_schema(wanted), (current.schema or {}).get(_SCHEMA))),
+        missing_fields=tuple(
+            _missing(definitions.schema_of(wanted), (current.schema or {}).get(_SCHEMA))
+        ),
         managers=tuple(_list_managers(source.metadata or _Metadata())),
     )
 
@@ -92,19 +94,6 @@ def name_of(wanted: Schema) -> str:
     metadata = wanted["metadata"]
     assert isinstance(metadata, dict)
     return str(metadata["name"])
-
-
-def _own_schema(wanted: Schema) -> object:
-    spec = wanted["spec"]
-    assert isinstance(spec, dict)
-    versions = spec["versions"]
-    assert isinstance(versions, list)
-    for version in versions:
-        if isinstance(version, dict) and version["name"] == _VERSION:
-            schema = version["schema"]
-            assert isinstance(schema, dict)
-            return schema[_SCHEMA]
-    raise AssertionError(_VERSION)
 
 
 def _missing(wanted: object, found: object, path: str = "") -> Iterator[str]:

@@ -1,105 +1,61 @@
-"""The CustomResourceDefinitions: the single source of `deploy/crds.yaml`."""
+"""The CustomResourceDefinitions: the YAML files beside this module are their source."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from importlib import resources
+from typing import Final, TypeAlias
 
-from trimtab.api.crds.autoscaler import autoscaler_schema, autoscaler_schema_v1beta2
-from trimtab.api.crds.checkpoint import checkpoint_schema
-from trimtab.api.crds.schema import JSON, Schema
+import yaml
+
+from trimtab.api.wire.codec import JSON
+
+Schema: TypeAlias = dict[str, JSON]
+"""An OpenAPI schema as CustomResourceDefinitions use it."""
 
 GROUP: Final = "autoscaling.k8s.io"
-_APPROVAL: Final = "https://github.com/kubernetes/kubernetes/pull/63797"
-
-_RECOMMENDED: Final = ".status.recommendation.containerRecommendations[0].target"
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of `kubectl get`; one of priority 1 is shown with `-o wide` only."""
-
-    name: str
-    path: str
-    type: str = "string"
-    priority: int = 0
-
-    def encode(self) -> JSON:
-        column: Schema = {"jsonPath": self.path, "name": self.name}
-        priority: Schema = {"priority": self.priority} if self.priority else {}
-        return {**column, **priority, "type": self.type}
+VERSION: Final = "v1"
+"""The version that is served and stored."""
+AUTOSCALER: Final = "autoscaler"
+CHECKPOINT: Final = "checkpoint"
+_FILES: Final = (CHECKPOINT, AUTOSCALER)
+_HEADING: Final = "# Written by `make crds` from src/trimtab/api/crds; edit there.\n"
 
 
-_COLUMNS: Final = (
-    _Column("Mode", ".spec.updatePolicy.updateMode"),
-    _Column("CPU", f"{_RECOMMENDED}.cpu"),
-    _Column("Mem", f"{_RECOMMENDED}.memory"),
-    _Column("Provided", ".status.conditions[?(@.type=='RecommendationProvided')].status"),
-    _Column("Age", ".metadata.creationTimestamp", type="date"),
-    _Column("MinReplicas", ".spec.updatePolicy.minReplicas", type="integer", priority=1),
-    _Column("OOMSeconds", ".spec.updatePolicy.evictAfterOOMSeconds", type="integer", priority=1),
-    _Column("Selector", ".spec.selector", priority=1),
-)
+def render() -> str:
+    """Return all definitions as YAML, one document each."""
+    return _HEADING + "".join(f"---\n{_read(name)}" for name in _FILES)
 
 
 def definitions() -> list[Schema]:
-    """Return both definitions, the checkpoint's first."""
-    return [_checkpoint_definition(), _autoscaler_definition()]
+    """Return both definitions, the checkpoint's first; the caller may change them."""
+    return [_load(name) for name in _FILES]
 
 
-def _autoscaler_definition() -> Schema:
-    columns: list[JSON] = [column.encode() for column in _COLUMNS]
-    current: Schema = {
-        "additionalPrinterColumns": columns,
-        **_version("v1", autoscaler_schema(), served=True),
-        "subresources": {"status": {}},
-    }
-    former: Schema = {
-        "deprecated": True,
-        "deprecationWarning": f"{GROUP}/v1beta2 is deprecated and no longer served; use {GROUP}/v1",
-        **_version("v1beta2", autoscaler_schema_v1beta2(), served=False),
-        "subresources": {"status": {}},
-    }
-    return _definition("VerticalPodAutoscaler", "vpa", [current, former])
+@cache
+def schema(name: str) -> Schema:
+    """Return the schema of `AUTOSCALER` or `CHECKPOINT` as it is served, not to be changed."""
+    return schema_of(_load(name))
 
 
-def _checkpoint_definition() -> Schema:
-    # No status subresource: a recommender writes a checkpoint as a whole.
-    versions = [
-        _version("v1", checkpoint_schema(), served=True),
-        _version("v1beta2", checkpoint_schema(), served=False),
-    ]
-    return _definition("VerticalPodAutoscalerCheckpoint", "vpacheckpoint", versions)
+def schema_of(definition: Schema) -> Schema:
+    """Return the schema of the served version of a definition."""
+    spec = definition["spec"]
+    assert isinstance(spec, dict)
+    versions = spec["versions"]
+    assert isinstance(versions, list)
+    for version in versions:
+        if isinstance(version, dict) and version["name"] == VERSION:
+            wrapped = version["schema"]
+            assert isinstance(wrapped, dict)
+            found = wrapped["openAPIV3Schema"]
+            assert isinstance(found, dict)
+            return found
+    raise AssertionError(VERSION)
 
 
-def _version(name: str, schema: Schema, *, served: bool) -> Schema:
-    # The served version is also the stored one.
-    return {
-        "name": name,
-        "schema": {"openAPIV3Schema": schema},
-        "served": served,
-        "storage": served,
-    }
+def _load(name: str) -> Schema:
+    definition: Schema = yaml.load(_read(name), yaml.CSafeLoader)
+    return definition
 
 
-def _definition(kind: str, short_name: str, versions: Sequence[Schema]) -> Schema:
-    singular = kind.lower()
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "annotations": {"api-approved.kubernetes.io": _APPROVAL},
-            "name": f"{singular}s.{GROUP}",
-        },
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": f"{singular}s",
-                "shortNames": [short_name],
-                "singular": singular,
-            },
-            "scope": "Namespaced",
-            "versions": [*versions],
-        },
-    }
+def _read(name: str) -> str:
+    return resources.files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.api.crds.schema import JSON, Schema
+from trimtab.api.crds.definitions import Schema
 from trimtab.api.wire import field_errors
+from trimtab.api.wire.codec import JSON
 from trimtab.api.wire.field_errors import FieldError
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {

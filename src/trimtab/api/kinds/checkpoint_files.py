@@ -11,18 +11,15 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.crds import schema_check
-from trimtab.api.crds.checkpoint import checkpoint_schema
-from trimtab.api.crds.definitions import GROUP
-from trimtab.api.crds.schema import JSON
+from trimtab.api.crds import definitions, schema_check
 from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint
 from trimtab.api.wire import times
-from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.codec import JSON, DecodeError
 from trimtab.core.histogram.checkpoint import CheckpointError, decode_aggregate
 
 KIND: Final = "VerticalPodAutoscalerCheckpoint"
-_API_VERSION: Final = f"{GROUP}/v1"
-_READABLE: Final = (_API_VERSION, f"{GROUP}/v1beta2")
+_API_VERSION: Final = f"{definitions.GROUP}/v1"
+_READABLE: Final = (_API_VERSION, f"{definitions.GROUP}/v1beta2")
 """Both have the same fields."""
 _OF_ONE_CLUSTER: Final = (
     "creationTimestamp",
@@ -126,7 +123,8 @@ def read_manifest(
             where, f"apiVersion: {version!r} is not one of {', '.join(_READABLE)}"
         )
     moved = _move(strip_checkpoint(document), namespaces or {})
-    error = next(schema_check.violations(checkpoint_schema(), moved), None)
+    schema = definitions.schema(definitions.CHECKPOINT)
+    error = next(schema_check.violations(schema, moved), None)
     if error is not None:
         return CheckpointFlaw(where, str(error))
     try:

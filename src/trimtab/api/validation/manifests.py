@@ -7,25 +7,22 @@ Each object is checked as if those before it had been stored already.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from trimtab.api.crds import autoscaler, schema_check
-from trimtab.api.crds.definitions import GROUP
-from trimtab.api.crds.schema import JSON, Schema
+from trimtab.api.crds import definitions, schema_check
 from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
 from trimtab.api.validation.autoscaler import Verdict, decode_flaw, validate
 from trimtab.api.wire import field_errors
-from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.codec import JSON, DecodeError
 from trimtab.api.wire.field_errors import FieldError
 from trimtab.core.model.feature_gates import FeatureGates
 
 KIND: Final = "VerticalPodAutoscaler"
 _KINDS: Final = (KIND, f"{KIND}Checkpoint")
-_API_VERSION: Final = f"{GROUP}/v1"
+_API_VERSION: Final = f"{definitions.GROUP}/v1"
 _NOTHING: Final = Verdict((), (), ())
 _MAX_VIOLATIONS: Final = 32
 """Maximum number of listed errors: a hostile object may contain thousands."""
@@ -60,7 +57,7 @@ def foreign_kinds(document: JSON) -> Iterator[str]:
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         for item in items:
             yield from foreign_kinds(item)
-    elif str(document.get("apiVersion")).startswith(f"{GROUP}/") and kind not in _KINDS:
+    elif str(document.get("apiVersion")).startswith(f"{definitions.GROUP}/") and kind not in _KINDS:
         yield kind if isinstance(kind, str) else ""
 
 
@@ -105,9 +102,8 @@ def explain_unreadable(data: bytes, error: DecodeError) -> tuple[FieldError, ...
     return tuple(islice(found, _MAX_VIOLATIONS)) or (decode_flaw(error),)
 
 
-@cache
-def _schema() -> Schema:
-    return autoscaler.autoscaler_schema()
+def _schema() -> definitions.Schema:
+    return definitions.schema(definitions.AUTOSCALER)
 
 
 def _version_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:

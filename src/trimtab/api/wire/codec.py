@@ -10,6 +10,8 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
+JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 

@@ -11,9 +11,8 @@ import msgspec
 from cyclopts import Parameter
 
 from trimtab import __version__
-from trimtab.api.crds.schema import JSON
 from trimtab.api.kinds import checkpoint_files, checkpoints
-from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.codec import JSON, DecodeError
 from trimtab.cli.checkpoint import text as words
 from trimtab.cli.checkpoint.text import Inspected
 from trimtab.cli.commands import read_cluster

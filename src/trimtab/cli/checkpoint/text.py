@@ -8,8 +8,8 @@ from typing import Final
 
 import yaml
 
-from trimtab.api.crds.schema import JSON
 from trimtab.api.wire import times
+from trimtab.api.wire.codec import JSON
 from trimtab.cli.output import columns
 from trimtab.core.histogram.checkpoint_summary import HistogramSummary, Summary
 from trimtab.core.model import durations

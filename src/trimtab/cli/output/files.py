@@ -10,8 +10,8 @@ from typing import Annotated, Final, TypeAlias
 import yaml
 from cyclopts import Parameter
 
-from trimtab.api.crds.schema import JSON
 from trimtab.api.validation import manifests
+from trimtab.api.wire.codec import JSON
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags import usage_errors
 from trimtab.cluster import yaml_bounds

@@ -10,9 +10,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from trimtab.api.crds.schema import JSON
 from trimtab.api.kinds.checkpoint_files import Manifest
-from trimtab.api.wire.codec import DecodeError
+from trimtab.api.wire.codec import JSON, DecodeError
 from trimtab.cluster.errors import (
     ClusterError,
     ConflictError,

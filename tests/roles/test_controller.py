@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from roles.small_cluster import GONE, LEASE, SmallCluster
+from roles.stateful_set import GONE, LEASE, SET, StatefulSetCluster
 from support.makers.records import minutes
 
 from trimtab.api.wire.codec import DecodeError
@@ -31,7 +31,7 @@ class Scene:
     """A role keeper, its cluster, and what it told."""
 
     def __init__(self, **settings: object) -> None:
-        self.cluster = SmallCluster()
+        self.cluster = StatefulSetCluster()
         self.news: list[News] = []
         self.may_act = True
         clock = self.cluster.clock
@@ -115,7 +115,8 @@ async def test_a_view_that_shows_an_old_holder_gives_nobody_the_role() -> None:
 
 async def test_who_wears_the_role_unseen_loses_it_before_another_gets_it() -> None:
     scene = Scene()
-    scene.cluster.label("db-2", is_seen=False)
+    scene.cluster.stall("pods")
+    scene.cluster.label("db-2")
     scene.cluster.hold("db-0")
     await scene.tick()
 
@@ -124,12 +125,12 @@ async def test_who_wears_the_role_unseen_loses_it_before_another_gets_it() -> No
 
 async def test_what_the_view_does_not_show_yet_is_not_done_twice() -> None:
     scene = Scene()
-    scene.cluster.is_frozen = True
     scene.cluster.hold("db-0")
+    scene.cluster.stall("pods")
     await scene.tick(5)
-    scene.cluster.hold("db-1")
+    scene.cluster.world.leases.put(replace(scene.cluster.lease, holder="db-1"))
     await scene.tick(5)
-    scene.cluster.catch_up()
+    scene.cluster.resume()
     await scene.tick()
 
     assert scene.cluster.patched == [("give", "db-0"), ("take", "db-0"), ("give", "db-1")]
@@ -139,7 +140,7 @@ async def test_what_somebody_undoes_is_done_again() -> None:
     scene = Scene()
     scene.cluster.hold("db-0", duration=None)
     await scene.tick()
-    undone = scene.cluster.truth["db-0"]
+    (undone,) = (pod for pod in scene.cluster.pods if pod.name == "db-0")
     await scene.cluster.patch_pod(undone, RolesSettings().role.take())
     await scene.tick(12)
 
@@ -203,7 +204,7 @@ async def test_a_lease_that_nobody_can_read_changes_nothing() -> None:
     scene = Scene()
     scene.cluster.hold("db-0")
     await scene.tick()
-    scene.cluster.spoil_lease(Unreadable("default", LEASE, DecodeError("spec", "is odd")))
+    scene.cluster.world.leases.spoil(Unreadable("default", LEASE, DecodeError("spec", "is odd")))
     await scene.tick(3)
 
     assert scene.cluster.leaders() == ["db-0"]
@@ -224,7 +225,7 @@ async def test_a_label_that_cannot_be_taken_is_given_to_nobody_else() -> None:
     scene.cluster.hold("db-0")
     await scene.tick()
     scene.cluster.hold("db-1")
-    scene.cluster.refusals = [ForbiddenError("patch", replace(GONE, code=403))]
+    scene.cluster.refusals["patch_pod"] = [ForbiddenError("patch", replace(GONE, code=403))]
     await scene.tick()
     refused = scene.cluster.leaders()
     await scene.tick()
@@ -239,7 +240,7 @@ async def test_a_pod_that_is_another_by_now_is_asked_for_once_more() -> None:
     scene.cluster.hold("db-0")
     await scene.tick()
     scene.cluster.hold("db-1")
-    scene.cluster.refusals = [ConflictError("patch", GONE)]
+    scene.cluster.refusals["patch_pod"] = [ConflictError("patch", GONE)]
     await scene.tick()
 
     assert scene.cluster.patched[1:] == [("take", "db-0"), ("give", "db-1")]
@@ -247,19 +248,19 @@ async def test_a_pod_that_is_another_by_now_is_asked_for_once_more() -> None:
 
 async def test_a_workload_named_by_an_operator_needs_no_word_of_its_own() -> None:
     scene = Scene(leases={DB: LEASE})
-    scene.cluster.known = [replace(each, role_lease="") for each in scene.cluster.known]
+    scene.cluster.put_set(replace(SET, role_lease=""))
     scene.cluster.hold("db-0")
     await scene.tick()
 
     assert scene.cluster.leaders() == ["db-0"]
 
 
-async def test_a_tick_that_fails_does_not_end_the_keeper() -> None:
+async def test_a_tick_that_fails_does_not_end_the_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     scene.cluster.hold("db-0")
-    known, scene.cluster.known = scene.cluster.known, None  # type: ignore[assignment]
-    await scene.keeper._guard()
-    scene.cluster.known = known
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.cluster, "workloads", None)
+        await scene.keeper._guard()
     await scene.keeper._guard()
 
     assert [type(each) for each in scene.news[:2]] == [Broken, RolesPlanned]

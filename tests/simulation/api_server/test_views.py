@@ -31,12 +31,14 @@ class Thing:
 class Scene:
     """A table, somebody's view of it, and the line between the two."""
 
-    def __init__(self, *things: Thing) -> None:
+    def __init__(self, *things: Thing, usual: Disturbance | None = None) -> None:
         versions = Versions()
         self.table: Table[Thing] = Table(versions)
         for thing in things:
             self.table.put(thing)
         self.line = SimulatedConnection("toy", Random(1))
+        if usual is not None:
+            self.line.usual = usual
         self.view = View(self.table, self.line, PODS, clock=VirtualClock(), versions=versions)
         self.reader = self.view.reader
 
@@ -243,5 +245,47 @@ def test_the_view_of_a_dead_copy_never_changes_again() -> None:
 
         assert scene.seen() == {"a": 1}
         assert scene.table._listeners == []
+
+    play(act, Thing("a", 1))
+
+
+def test_without_latency_a_view_shows_every_change_as_it_happens() -> None:
+    async def act() -> None:
+        scene = Scene(Thing("a", 1), usual=Disturbance())
+        listed = scene.seen()
+        scene.table.put(Thing("a", 2))
+
+        assert (listed, scene.seen()) == ({"a": 1}, {"a": 2})
+
+    run_virtually(act())
+
+
+def test_a_stalled_watch_gets_old_while_requests_work_and_shows_all_at_its_end() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.reader.synced()
+        scene.line.disturbances.append(Disturbance(stalled=frozenset({PODS.resource})))
+        scene.table.put(Thing("a", 2))
+        await scene.line.send(requests.Request(Act.LIST, PODS.right("list")))
+        await scene.pass_time(minutes=5)
+        stale, age = scene.seen(), scene.reader.age()
+        scene.line.disturbances.clear()
+        await scene.pass_time(seconds=2)
+
+        assert stale == {"a": 1}
+        assert age is not None
+        assert age > timedelta(minutes=4)
+        assert scene.seen() == {"a": 2}
+
+    play(act, Thing("a", 1))
+
+
+def test_a_stalled_watch_holds_up_no_other_kind() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.reader.synced()
+        scene.line.disturbances.append(Disturbance(stalled=frozenset({"leases"})))
+        scene.table.put(Thing("a", 2))
+        await scene.pass_time(seconds=1)
+
+        assert scene.seen() == {"a": 2}
 
     play(act, Thing("a", 1))

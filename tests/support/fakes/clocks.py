@@ -17,10 +17,11 @@ class LoopClock(VirtualClock):
         return NOW + self.elapsed() + self.skew
 
 
-class StillClock:
-    """A clock that only goes when it is told to."""
+class StillClock(VirtualClock):
+    """A clock that only goes when a test or a sleeper moves it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.moment = NOW
 
     def now(self) -> datetime:

@@ -46,6 +46,8 @@ class Disturbance:
     """True if nothing gets through and no connection breaks."""
     is_cut: bool = False
     """True if all connections break and no new one can be opened."""
+    stalled: frozenset[str] = frozenset()
+    """Resources whose watches stay open and deliver nothing."""
     trouble: ConnectionTrouble | None = None
 
 
@@ -69,21 +71,23 @@ class SimulatedConnection:
     after_request: Callable[[Request], None] | None = None
     """Called with every request after it took effect."""
     is_dead: bool = False
+    usual: Disturbance = _USUAL
+    """Latency and watch lag without a fault."""
 
     @property
     def latency(self) -> timedelta:
         """The present round-trip time."""
         # Fast path: no fault is active most of the time, and each request reads this twice.
         if not self.disturbances:
-            return _USUAL.latency
-        return max(each.latency for each in (_USUAL, *self.disturbances))
+            return self.usual.latency
+        return max(each.latency for each in (self.usual, *self.disturbances))
 
     @property
     def watch_lag(self) -> timedelta:
         """The present delay of watch events."""
         if not self.disturbances:
-            return _USUAL.watch_lag
-        return max(each.watch_lag for each in (_USUAL, *self.disturbances))
+            return self.usual.watch_lag
+        return max(each.watch_lag for each in (self.usual, *self.disturbances))
 
     @property
     def is_silent(self) -> bool:
@@ -99,6 +103,13 @@ class SimulatedConnection:
         """True if all connections are broken now."""
         for each in self.disturbances:  # noqa: SIM110
             if each.is_cut:
+                return True
+        return False
+
+    def is_stalled(self, resource: str) -> bool:
+        """Return True if watches of the resource deliver nothing now."""
+        for each in self.disturbances:  # noqa: SIM110
+            if resource in each.stalled:
                 return True
         return False
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
     Callable,
     Hashable,
     Iterable,
@@ -16,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import chain
-from typing import Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from trimtab.api.kinds.autoscalers import encode_conditions_patch, encode_status_patch
 from trimtab.api.kinds.checkpoints import Checkpoint
@@ -240,9 +239,7 @@ class SimulatedCluster:
         self._serving = serving
         self._line = line
         self._rights = MissingRights()
-        self._problems: list[Callable[[], tuple[str, ClusterError | None]]] = []
-        self._ages: list[Callable[[], timedelta | None]] = []
-        self._synced: list[Callable[[], Awaitable[None]]] = []
+        self._views: list[View[Any]] = []
         self._clock = clock
         watch = partial(self._watch, clock)
         self.pods = watch(world.pods, PODS)
@@ -265,9 +262,7 @@ class SimulatedCluster:
 
     def _watch(self, clock: Clock, table: Table[RecordT], kind: ObjectKind) -> Reader[RecordT]:
         view = View(table, self._line, kind, clock=clock, versions=self._world.versions)
-        self._problems.append(lambda: (f"watch {kind.resource}", view.problem))
-        self._ages.append(view.reader.age)
-        self._synced.append(view.reader.synced)
+        self._views.append(view)
         return view.reader
 
     def _count_pods(self, owner_uid: str) -> int:
@@ -316,8 +311,8 @@ class SimulatedCluster:
     def age(self) -> timedelta | None:
         """Return the age of the oldest view; None before everything has been listed once."""
         oldest = timedelta()
-        for look in self._ages:
-            age = look()
+        for view in self._views:
+            age = view.reader.age()
             if age is None:
                 return None
             oldest = max(oldest, age)
@@ -325,14 +320,14 @@ class SimulatedCluster:
 
     def problems(self) -> Mapping[str, Exception]:
         """Return the errors of watches and of missing rights, by the place where they occur."""
-        found = [look() for look in self._problems]
-        seeing = {where: problem for where, problem in found if problem is not None}
+        problems = [(f"watch {view.resource}", view.problem) for view in self._views]
+        seeing = {where: problem for where, problem in problems if problem is not None}
         return {**seeing, **self._rights.refusals()}
 
     async def synced(self) -> None:
         """Return once every store has had its first list."""
-        for synced in self._synced:
-            await synced()
+        for view in self._views:
+            await view.reader.synced()
 
     # Acting
 

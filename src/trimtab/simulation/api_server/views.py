@@ -44,6 +44,7 @@ class View(Generic[RecordT]):
         self._table = table
         self._line = line
         self._versions = versions
+        self.resource = kind.resource
         self._loop = asyncio.get_running_loop()
         self._position = -1
         self._connection = _NOT_CONNECTED
@@ -58,7 +59,10 @@ class View(Generic[RecordT]):
         self._underway: deque[tuple[float, int]] = deque()
         """Arrival time and version of the changes that the watch has not delivered yet."""
         table.subscribe(self._notice)
-        self._look_at(self._time() + line.latency.total_seconds())
+        if line.latency:
+            self._look_at(self._time() + line.latency.total_seconds())
+        else:
+            self.look()
 
     def _notice(self, change: Change[RecordT]) -> None:
         if self._line.is_dead:
@@ -69,7 +73,10 @@ class View(Generic[RecordT]):
             # A watch delivers changes in order, even if an earlier one was slow.
             arrives = max(arrives, self._underway[-1][0])
         self._underway.append((arrives, change.version))
-        if self._due is None or self._due.when() > arrives:
+        if arrives <= self._time():
+            # Without a lag a change is visible as soon as the write returns.
+            self.look()
+        elif self._due is None or self._due.when() > arrives:
             self._look_at(arrives)
 
     def _time(self) -> float:
@@ -78,14 +85,17 @@ class View(Generic[RecordT]):
     def _look_at(self, moment: float) -> None:
         if self._due is not None:
             self._due.cancel()
-        self._due = self._loop.call_at(moment, self._look)
+        self._due = self._loop.call_at(moment, self.look)
 
-    def _look(self) -> None:
-        self._due = None
+    def look(self) -> None:
+        """Bring the store up to date, as far as the connection allows now."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
         if self._line.is_dead:
             return
         if self._is_still_cut() or not self._catch_up():
-            self._due = self._loop.call_at(self._loop.time() + _RETRY_SECONDS, self._look)
+            self._due = self._loop.call_at(self._loop.time() + _RETRY_SECONDS, self.look)
             return
         bookmark = self._time() + BOOKMARK_INTERVAL.total_seconds()
         self._look_at(min(bookmark, self._underway[0][0]) if self._underway else bookmark)
@@ -106,6 +116,8 @@ class View(Generic[RecordT]):
             if not is_connected:
                 # An open watch receives nothing; a lost one cannot be opened.
                 self.problem = UnreachableError(str(self._watch_request), "no answer in time")
+            return False
+        if is_connected and line.is_stalled(self.resource):
             return False
         if self._position < self._table.forgotten and not self._list():
             return False

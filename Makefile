@@ -5,11 +5,13 @@ BIN := .venv/bin
 COUNT ?= 200
 SEED ?= 1
 SEEDS ?= 1
+WORKERS ?= auto
+NEAR := not e2e and not smoke and not attack
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check smoke attack format golden parity crds docs sim cluster cluster-down image e2e bench lock
+.PHONY: help demo test quick check smoke attack format golden parity crds docs sim cluster cluster-down image e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -17,8 +19,12 @@ help: ## this list
 demo: .venv/ready ## a simulated cluster and the real components, live, for a minute
 	$(BIN)/trimtab demo
 
-test: .venv/ready ## every test, with branch coverage of core and api
-	$(BIN)/pytest --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95
+test: .venv/ready ## every test on all cores, with branch coverage of core and api; names the slowest
+	$(BIN)/pytest -q -n $(WORKERS) --dist load --maxschedchunk 1 -m "long and $(NEAR)" --durations 5
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not long and $(NEAR)" --durations 15 --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95
+
+quick: .venv/ready ## the tests nearest to what changed against main, in under a minute
+	$(BIN)/python tests/quick.py
 
 check: .venv/ready ## format, lint, types, layers
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports

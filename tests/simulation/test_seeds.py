@@ -1,10 +1,7 @@
 """The whole stack under faults: seeds that are always run, seeds that once failed, fresh ones."""
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import pytest
 
@@ -23,20 +20,8 @@ DANGEROUS = Size(settling_hours=0, quiet_hours=0)
 THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0, hazard_share=0)
 
 Run: TypeAlias = tuple[int, Size]
-Reports: TypeAlias = Mapping[Run, Future[RunReport]]
 
-
-@pytest.fixture(scope="module")
-def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
-    """Of all runs that are asked for, as many at a time as there are cores, traced by nobody."""
-    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    own = [item for item in items if item.module is request.module]
-    asked = [item.callspec.params["run"] for item in own if "reports" in item.fixturenames]
-    runs = dict.fromkeys(cast("list[Run]", asked))
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as crew:
-        yield {(seed, size): crew.submit(run_seed, seed, size) for seed, size in runs}
-        # Nobody asks for what is left, if a test ended all of them.
-        crew.shutdown(cancel_futures=True)
+pytestmark = pytest.mark.long
 
 
 def name(run: Run) -> str:
@@ -48,8 +33,8 @@ def assert_clean(report: RunReport) -> None:
 
 
 @pytest.mark.parametrize("run", [(seed, BRIEF) for seed in [1, 2, 3, 4]], ids=name)
-def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(reports: Reports, run: Run) -> None:
-    assert_clean(reports[run].result())
+def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(run: Run) -> None:
+    assert_clean(run_seed(*run))
 
 
 @pytest.mark.parametrize(
@@ -141,17 +126,15 @@ def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(reports: Reports, run:
         ),
     ],
 )
-def test_a_seed_that_once_failed(reports: Reports, run: Run) -> None:
-    assert_clean(reports[run].result())
+def test_a_seed_that_once_failed(run: Run) -> None:
+    assert_clean(run_seed(*run))
 
 
 @pytest.mark.parametrize(
     "run", [(seed, replace(BRIEF, horizontal_share=0.8)) for seed in [11, 12]], ids=name
 )
-def test_no_rule_is_broken_where_most_workloads_are_scaled_horizontally(
-    reports: Reports, run: Run
-) -> None:
-    assert_clean(reports[run].result())
+def test_no_rule_is_broken_where_most_workloads_are_scaled_horizontally(run: Run) -> None:
+    assert_clean(run_seed(*run))
 
 
 def test_no_rule_is_broken_in_the_run_of_a_fresh_seed(fresh_seed: int) -> None:

@@ -32,7 +32,7 @@ def shown(value: object) -> set[str]:
             return {f"`{value}`"}
 
 
-@pytest.mark.parametrize("name", FLAGS.keys() - IDLE.keys())
+@pytest.mark.parametrize("name", sorted(FLAGS.keys() - IDLE.keys()))
 def test_the_page_has_every_flag_with_its_default(name: str) -> None:
     assert ROWS.get(start.flag_name(name), "missing") in shown(FLAGS[name])
 

@@ -106,7 +106,7 @@ def test_without_a_cluster_it_says_what_it_is_and_ends_with_code_1(
     assert last.startswith("trimtab: no way to a cluster")
 
 
-@pytest.mark.parametrize("name", FLAGS.keys() - IDLE.keys())
+@pytest.mark.parametrize("name", sorted(FLAGS.keys() - IDLE.keys()))
 def test_the_page_has_every_flag_with_its_default(name: str) -> None:
     assert ROWS.get(starting.flag_name(name), "missing") in shown(FLAGS[name])
 

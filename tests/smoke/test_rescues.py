@@ -185,6 +185,19 @@ def test_memory_for_a_pod_that_dies_waits_for_no_cpu(scene: Scene, mode: str, ou
     assert uids_of(pods) == uids_of([pod])
 
 
+@pytest.mark.parametrize("outcome", ["deferred", "infeasible"])
+def test_a_rescue_that_is_put_off_asks_for_memory_alone(scene: Scene, outcome: str) -> None:
+    much, annotations = {"cpu": "2", **MEMORY}, {stages.ANNOTATION: outcome}
+    (pod,) = scene.start(a_template(SMALL, annotations=annotations), replicas=1)
+    scene.play_crash_loop(pod)
+    scene.let_watches_catch_up()
+    # Both are asked for in place of the eviction, and the node has no room for so much CPU.
+    scene.autoscale(much, mode="Recreate")
+
+    pods = scene.wait_for_pods(lambda pods: spec_requests(pods[0]) == MORE_MEMORY)
+    assert uids_of(pods) == uids_of([pod])
+
+
 def is_put_off(pod: Json) -> bool:
     """Return True if the kubelet has put a resize of the pod off."""
     return any(each["type"] == "PodResizePending" for each in pod["status"]["conditions"])

@@ -21,7 +21,7 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.updates.pending_growth import fitting_part
 from trimtab.core.updates.resize_or_evict import DeniedAttempt, ResizeMemory
-from trimtab.core.updates.snapshot import PodMemory, Snapshot
+from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
 HAS, ASKED = amounts(1000, 100 * MIB), amounts(8000, 100 * MIB)
@@ -76,7 +76,7 @@ def test_less_than_waits_is_asked_for_anew(mode: UpdateMode) -> None:
     assert asked[Resource.CPU] == 2000
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [*MODES, UpdateMode.RECREATE])
 @pytest.mark.parametrize("state", [ResizeState.DEFERRED, ResizeState.INFEASIBLE])
 @pytest.mark.parametrize("others", [0, 8000], ids=["there is room for CPU", "there is none"])
 def test_memory_that_ends_oom_kills_waits_for_no_cpu(
@@ -93,6 +93,24 @@ def test_memory_with_room_waits_for_no_cpu_without(mode: UpdateMode) -> None:
     snapshot = a_snapshot(MORE_MEMORY, a_waiting_pod(), mode, others=8000)
 
     assert asked_for(snapshot) == amounts(1000, 500 * MIB)
+
+
+@pytest.mark.parametrize("state", [ResizeState.DEFERRED, ResizeState.INFEASIBLE])
+def test_a_rescue_put_off_keeps_no_pod_of_several_from_eviction(state: ResizeState) -> None:
+    # Not even memory alone has room on the node.
+    pod = a_waiting_pod(is_killed=True, resize=state)
+    full = NodeUse({"one": amounts(9000, 200 * MIB)}, {"one": amounts(9000, 200 * MIB)})
+    one = a_snapshot(MORE_MEMORY, pod, UpdateMode.RECREATE)
+    autoscaler = one.autoscalers[0].autoscaler
+    several = [replace(pod, name=f"web-{index}", uid=f"uid-{index}") for index in range(2)]
+    outcomes = planned(snapshot_of(several, autoscaler, node_use=full))
+
+    assert told(planned(replace(one, node_use=full))) == ["BelowMinReplicas"]
+    assert told(outcomes)[0] == ("ResizeDeferred" if state is ResizeState.DEFERRED else "Evict")
+    protected = PodMemory(ResizeMemory(resize_since=NOW - minutes(6)), eviction=Retry(1))
+    memory = {(each.uid, autoscaler.identity): protected for each in several}
+    later = snapshot_of(several, autoscaler, node_use=full, pod_memory=memory)
+    assert told(planned(later))[0] == "Evict"
 
 
 def denied(target: Resources) -> ResizeMemory:

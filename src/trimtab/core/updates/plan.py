@@ -97,6 +97,7 @@ _LASTING: Final = frozenset(
         HoldReason.NO_NODE_FOR_SUCCESSOR,
         HoldReason.POD_DISRUPTION_BUDGET,
         HoldReason.QUOTA_EXCEEDED,
+        HoldReason.RESIZE_DEFERRED,
         HoldReason.REVISION_STAGED,
         HoldReason.RUNS_TO_COMPLETION,
         HoldReason.SUCCESSORS_MISSING,
@@ -990,7 +991,7 @@ def _rescue(
     if (
         not _is_cured(candidate)
         or not context.resizes(pod)
-        or pod.resize is not None
+        or pod.resize not in (None, *PENDING)
         or _is_denied(candidate, context)
     ):
         return None
@@ -1002,8 +1003,12 @@ def _rescue(
     )
     killed = list_killed_early(pod, autoscaler, context)
     wanted = resize_or_evict.without_restarts(pod, growing, but_of=killed)
-    if lacking := context.snapshot.node_use.shortages(pod, wanted, claimed):
-        # Memory that ends the kills waits for no CPU.
+    least, is_pending = context.settings.thresholds.smallest_change, pod.resize is not None
+    lacking = context.snapshot.node_use.shortages(pod, wanted, claimed, of_pending=is_pending)
+    # Memory that ends the kills waits for no CPU.
+    if is_pending:
+        wanted = fitting_part(pod, wanted, lacking, least=least, is_for_memory=True)
+    elif lacking:
         wanted = node_use.without_growth_of(pod, wanted, lacking)
     is_possible = (
         urgency.memory_relief(pod, wanted) > 0

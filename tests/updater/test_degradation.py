@@ -14,6 +14,7 @@ from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.pods import Termination
 
+SMALLER = a_recommendation(target=amounts(50, 50 * MIB), upper=amounts(90, 90 * MIB))
 HIGHER = a_recommendation(target=amounts(900, 900 * MIB), lower=amounts(800, 800 * MIB))
 
 
@@ -79,6 +80,30 @@ def test_without_the_rule_the_same_workload_loses_all_that_the_tolerance_allows(
         await let_run(an_updater(cluster, settings), minutes(128))
 
         assert ready(cluster) == left
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("replicas", "goes_on"),
+    [pytest.param(40, True, id="one of 40"), pytest.param(8, False, id="one of 8")],
+)
+def test_d22_one_pod_that_stays_unready_stops_no_large_workload(
+    replicas: int, *, goes_on: bool
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=replicas)
+        cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
+        updater = an_updater(cluster, UNPACED)
+        await let_run(updater, minutes(2))
+        cluster.put(replace(cluster.pods_of("web")[-1], ready_since=None))
+        await let_run(updater, minutes(6))
+        cluster.autoscale(SMALLER)
+        await let_run(updater, minutes(2))
+
+        expected = set() if goes_on else {"WorkloadDegraded"}
+        assert set(holds(updater).values()) - {"InsideBounds"} == expected
 
     run_virtually(scene())
 

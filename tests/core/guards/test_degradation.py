@@ -70,6 +70,28 @@ def test_d22_a_workload_is_degraded_when_fewer_pods_are_ready_for_minutes(
     assert judge(record, minutes(5), NOW + after) == expected
 
 
+@pytest.mark.parametrize(
+    ("replicas", "ready", "is_short"),
+    [
+        pytest.param(500, 499, False, id="one pod of 500 comes and goes"),
+        pytest.param(500, 475, False, id="one in twenty of 500"),
+        pytest.param(500, 474, True, id="more than one in twenty"),
+        pytest.param(20, 19, False, id="one of 20"),
+        pytest.param(20, 18, True, id="two of 20"),
+        pytest.param(19, 18, True, id="one of a smaller workload"),
+        pytest.param(1, 0, True, id="the only one"),
+    ],
+)
+def test_d22_one_pod_in_twenty_may_be_missing(replicas: int, ready: int, *, is_short: bool) -> None:
+    record = ChangedWorkload(ONE, 1, replicas, NOW)
+    found = review(record, ready=ready, wanted=replicas, generation=1, now=NOW + minutes(1))
+
+    assert found is not None
+    assert (found.short_since is not None) == is_short
+    # Later changes are compared with all of them, so that they do not dwindle.
+    assert found.ready_before == replicas
+
+
 def test_pods_that_get_ready_later_are_what_further_changes_are_compared_with() -> None:
     fresh = ChangedWorkload(ONE, 1, 0, NOW)
     grown = review(fresh, ready=8, wanted=8, generation=1, now=NOW + minutes(2))

@@ -107,6 +107,18 @@ def evicted_while_others_take_pods_away(*, by_others: bool) -> Scene:
     return scene
 
 
+def evicted_while_one_is_missing(*, replicas: int) -> Scene:
+    """One pod of so many is evicted and does not come back; ten minutes later another one is."""
+
+    async def scene(stage: Stage) -> None:
+        first, second, *_ = stage.put_pods(replicas)
+        stage.serving.evict("updater", first)
+        await stage.wait(10 * MINUTE)
+        stage.serving.evict("updater", second)
+
+    return scene
+
+
 def evicted_after_scaling(*, replicas: int) -> Scene:
     """The owner wants so many pods by the time of the second eviction."""
 
@@ -572,6 +584,12 @@ SINS = [
         evicted_while_others_take_pods_away(by_others=False),
         evicted_while_others_take_pods_away(by_others=True),
         id="a workload is worse by our changes alone",
+    ),
+    pytest.param(
+        Availability,
+        evicted_while_one_is_missing(replicas=19),
+        evicted_while_one_is_missing(replicas=20),
+        id="more than one pod in twenty is missing",
     ),
     pytest.param(
         Availability,

@@ -3,6 +3,9 @@
 The updater stops changing such a workload, whatever the cause (D22). It goes on when as many pods
 are ready as before, or when an operator edits the autoscaler. A pod that is OOM-killed in a loop is
 still helped: it cannot get ready without more memory.
+
+Of a large workload some pods are always on their way. One pod in twenty may be missing, so a
+workload of fewer pods counts as worse with the first one.
 """
 
 import re
@@ -18,6 +21,9 @@ STOPPED: Final = "UpdatesStopped"
 """The condition of an autoscaler whose workload the updater has stopped changing."""
 _FIGURES: Final = re.compile(r"\d+ of the (?P<needed>\d{1,9}) pods ")
 """Pattern of the start of that condition's message."""
+
+_ONE_MISSING_IN: Final = 20
+"""Number of pods of which one may be missing before a workload counts as worse."""
 
 FORGOTTEN_AFTER: Final = timedelta(minutes=10)
 """Time after the last change at which a workload that is well needs no comparison any more."""
@@ -35,11 +41,11 @@ class ChangedWorkload:
     changed_at: datetime
     """When it was last changed."""
     short_since: datetime | None = None
-    """Since when fewer pods have been ready; None while as many are."""
+    """Since when too few pods have been ready; None while enough are."""
     ready: int = 0
-    """Number of pods that are ready now, while fewer are."""
+    """Number of pods that are ready now, while too few are."""
     needed: int = 0
-    """Number of pods that would have to be ready."""
+    """Number of pods that they are compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,11 @@ def is_ready(pod: Pod) -> bool:
     return pod.ready_since is not None and not pod.is_deleting
 
 
+def least_ready(needed: int) -> int:
+    """Return how many pods have to be ready, where so many were."""
+    return needed - needed // _ONE_MISSING_IN
+
+
 def review(
     record: ChangedWorkload, *, ready: int, wanted: int, generation: int | None, now: datetime
 ) -> ChangedWorkload | None:
@@ -105,7 +116,7 @@ def review(
     if is_edited:
         return None
     needed = min(record.ready_before, wanted)
-    if ready >= needed:
+    if ready >= least_ready(needed):
         is_over = now - record.changed_at >= FORGOTTEN_AFTER
         # Pods that got ready since are what later changes are compared with.
         best = max(needed, ready)

@@ -22,6 +22,8 @@ _ALIKE: Final = 0.1
 _MORE_MEMORY: Final = 0.05
 """Share by which memory grows if its histogram has moved by one bucket."""
 _HOUR: Final = timedelta(hours=1)
+_ONE_MISSING_IN: Final = 20
+"""Number of pods of which one may be missing: large workloads are never whole."""
 
 
 @dataclass(slots=True)
@@ -38,9 +40,9 @@ class _Health:
 class Availability(Checker):
     """The updater soon stops changing a workload that has fewer ready pods than before (D22).
 
-    Pods that others take away, and replicas that the owner no longer wants, are not counted. A pod
-    that was OOM-killed may be changed at any time, and so may one that no node has taken. An
-    updater that has just started does not know about earlier changes.
+    Pods that others take away, and replicas that the owner no longer wants, are not counted. One in
+    twenty may be missing. A pod that was OOM-killed may be changed at any time, and so may one that
+    no node has taken. An updater that has just started does not know about earlier changes.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -91,7 +93,7 @@ class Availability(Checker):
         found = self.world.find_workload(workload)
         if found is not None and found.replicas is not None:
             health.wanted = min(health.wanted, found.replicas)
-        if len(self._ready.get(workload, ())) >= health.wanted:
+        if len(self._ready.get(workload, ())) >= health.wanted - health.wanted // _ONE_MISSING_IN:
             del self._open[workload]
 
     def _follow(self, change: Change[Pod]) -> None:

@@ -82,6 +82,24 @@ def test_d22_a_workload_that_got_worse_grows_in_place(hasty_scene: Scene, mode: 
     scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2)
 
 
+def test_d22_pods_that_starve_grow_once_their_mode_lets_them(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    scene.deploy("web", LARGER, replicas=2)
+    scene.autoscale(LITTLE, mode="Recreate")
+    scene.wait_for_pods(lambda pods: requests(pods) == [[LITTLE]] * 2)
+    for pod in scene.pods():
+        scene.play_unreadiness(pod)
+    # The change to the smaller size came first, so the mode evicts no pod to grow it.
+    scene.recommend({"cpu": "10m", "memory": "40Mi"})
+    scene.wait_for_holds("WorkloadDegraded", 2)
+    scene.recommend(LARGER)
+    words = ("UpdatesStopped", "2 pods are not ready and would get more by an eviction alone")
+    scene.wait_for_words(scene.condition_messages, *words)
+    scene.edit({"updateMode": "InPlaceOrRecreate"})
+
+    scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2)
+
+
 @pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
 def test_a_pod_grows_to_a_millicore_below_its_limits(hasty_scene: Scene, mode: str) -> None:
     scene = hasty_scene

@@ -125,6 +125,32 @@ def test_d22_changes_go_on_when_the_workload_has_recovered() -> None:
     run_virtually(scene())
 
 
+def test_d22_the_condition_says_how_pods_that_starve_can_grow() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=4)
+        cluster.autoscale(SMALLER, mode=UpdateMode.RECREATE)
+        cluster.starts_at_once = False
+        updater = an_updater(cluster, UNPACED)
+        await let_run(updater, minutes(20))
+        cluster.autoscale(HIGHER)
+        await let_run(updater, minutes(5))
+        stopped = cluster.condition("UpdatesStopped")
+        cluster.autoscale(mode=UpdateMode.IN_PLACE_OR_RECREATE)
+        await let_run(updater, minutes(5))
+
+        assert stopped is not None
+        assert "not ready and would get more by an eviction alone" in stopped.message
+        assert stopped.message.endswith("updateMode InPlaceOrRecreate gives it in place")
+        starving = [pod for pod in cluster.pods_of("web") if pod.ready_since is None]
+        assert starving
+        assert {pod.containers[0].spec.requests == amounts(900, 900 * MIB) for pod in starving} == {
+            True
+        }
+
+    run_virtually(scene())
+
+
 def test_d22_changes_go_on_when_an_operator_edits_the_autoscaler() -> None:
     async def scene() -> None:
         cluster = a_cluster_whose_new_pods_never_get_ready()

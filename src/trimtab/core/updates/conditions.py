@@ -14,11 +14,12 @@ from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.guards import degradation
 from trimtab.core.guards.convergence import Suspect
 from trimtab.core.model import quantities
-from trimtab.core.model.autoscalers import Autoscaler, Condition
+from trimtab.core.model.autoscalers import Autoscaler, Condition, UpdateMode
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation import conditions
+from trimtab.core.updates.candidates import EVICTING_MODES
 from trimtab.core.updates.failed_changes import FailedChange
 
 _TRUE: Final = "True"
@@ -86,7 +87,7 @@ def update_conditions(
     found = [
         *_held(outcomes),
         *_ruled_out(outcomes, autoscaler),
-        *_stopped(outcomes),
+        *_stopped(outcomes, autoscaler.mode),
         *_without_effect(miss, max_misses),
     ]
     carried = [condition for condition in before.values() if condition.type not in _OURS]
@@ -167,15 +168,26 @@ def _round(amount: int, unit: int) -> int:
     return unit * round(count, _DIGITS - len(str(count)))
 
 
-def _stopped(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
+def _stopped(outcomes: Iterable[Outcome], mode: UpdateMode) -> Iterator[Condition]:
     stopped = [
         each
         for each in outcomes
         if isinstance(each, Hold) and each.reason is HoldReason.WORKLOAD_DEGRADED
     ]
-    if stopped:
-        message = f"{stopped[0].detail}; edit the autoscaler to go on before they are ready"
-        yield Condition(UpdateConditionType.STOPPED, _TRUE, stopped[0].reason, message)
+    if not stopped:
+        return
+    message = f"{stopped[0].detail}; edit the autoscaler to go on before they are ready"
+    # What can grow in place is not held.
+    starving = [
+        each
+        for each in stopped
+        if each.pod.ready_since is None and each.change is not None and each.change.scale_up
+    ]
+    if starving:
+        message += f"; {_pods(len(starving))} not ready and would get more by an eviction alone"
+        if mode in EVICTING_MODES:
+            message += f": updateMode {UpdateMode.IN_PLACE_OR_RECREATE} gives it in place"
+    yield Condition(UpdateConditionType.STOPPED, _TRUE, stopped[0].reason, message)
 
 
 def _format_withheld(holds: Iterable[Hold]) -> str:

@@ -45,7 +45,9 @@ def draft_checkpoints(
     for (name, container), aggregate in aggregates.items():
         subject = knowledge.subjects[name]
         supplement = replace(
-            supplements[name, container], is_relearning=container in subject.relearning
+            supplements[name, container],
+            is_relearning=container in subject.relearning,
+            targets=knowledge.publications.held.save((name, container)),
         )
         annotations = {SUPPLEMENT: checkpoint_extras.encode_supplement(supplement, now)}
         if digest := selectors.fingerprint(subject.autoscaler.selector):

@@ -149,7 +149,8 @@ def track(knowledge: RecommenderState, pod: Pod, now: datetime) -> None:
     names = [container.name for container in pod.containers]
     knowledge.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
     requests = {each.name: each.current.requests or {} for each in pod.containers}
-    knowledge.usage.note_requests(name, requests)
+    limits = {each.name: each.current.limits or {} for each in pod.containers}
+    knowledge.usage.note_requests(name, requests, limits)
 
 
 def is_wanted(knowledge: RecommenderState, pod: Pod) -> bool:
@@ -219,6 +220,7 @@ def _meet(
     subject = AutoscalerState(autoscaler, learned, verdict, turn=Turn(now))
     knowledge.subjects[autoscaler.identity] = subject
     knowledge.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
+    knowledge.publications.held.offer_status(autoscaler)
     knowledge.selection_changed = True
     return subject
 

@@ -219,9 +219,11 @@ class HistoryKeeper:
     def _finish(self, reading: _Reading) -> None:
         subjects, learners = reading.knowledge.subjects, reading.knowledge.usage.links.learners
         assert reading.replay is not None
-        for name in reading.replay.finish(self.clock.now()):
+        finished = reading.replay.finish(self.clock.now())
+        for name in finished:
             if name in subjects:
                 subjects[name].history_of = learners[name].selector
+        reading.knowledge.publications.held.seed_again(finished)
         del self._readings[reading.namespace]
         self._news += TickReport(histories=1)
         if not self._readings:

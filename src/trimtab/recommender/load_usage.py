@@ -59,7 +59,7 @@ def count_oom_kills(
     if not seen:
         knowledge.usage.forget_kills(now)
         return TickReport()
-    unplaced, rows, values, times = 0, [], [], []
+    unplaced, rows, values, times, limits = 0, [], [], [], []
     for sighting in seen:
         kill, pod = sighting.kill, sighting.pod
         row = _place(knowledge, sighting, settings, now)
@@ -71,8 +71,12 @@ def count_oom_kills(
             rows.append(row)
             values.append(kill.memory_bytes)
             times.append(aggregates.to_seconds(kill.time, missing=0.0))
+            limits.append(kill.limit_bytes or np.nan)
     kills = Samples(
-        np.array(rows, np.int64), np.array(values, np.float64), np.array(times, np.float64)
+        np.array(rows, np.int64),
+        np.array(values, np.float64),
+        np.array(times, np.float64),
+        np.array(limits, np.float64),
     )
     seconds = aggregates.to_seconds(now, missing=0.0)
     intake = knowledge.usage.add_oom_kills(kills, seconds, knowledge.oom_ceiling_bytes)

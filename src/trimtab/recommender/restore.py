@@ -167,6 +167,8 @@ def _take_over(
     supplement = checkpoint.supplement
     if supplement is not None:
         checkpoint_extras.restore_supplement(knowledge.usage, key, supplement, now)
+        if supplement.targets is not None:
+            knowledge.publications.held.offer_saved(key, supplement.targets)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
             knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)

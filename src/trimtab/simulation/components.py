@@ -17,6 +17,7 @@ from trimtab.api.admission.new_pods import NewPod
 from trimtab.cluster.live.leader_election import ElectionSettings, Elector
 from trimtab.core.changes.change import Thresholds
 from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.model.estimation import CostSettings, Estimator
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.json_patch import Add, Patch
 from trimtab.core.model.pods import Allocation, Container, Pod
@@ -47,6 +48,22 @@ DAY: Final = timedelta(minutes=30)
 """A day of the recommender's history: so histories age out and settle within hours."""
 USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
 
+_COST: Final = CostSettings(
+    oom_price_gib_hours=CostSettings().oom_price_gib_hours * (DAY / timedelta(days=1)),
+    remembered=28 * DAY,
+    least_age=1.25 * DAY,
+    peak_lifetime=1.5 * DAY,
+    lower_gap=DAY,
+    tried_gap=DAY / 4,
+    warm_up=DAY / 4,
+    cpu_half_life=2 * DAY,
+    cpu_settling=timedelta(minutes=2),
+    cpu_interval=timedelta(minutes=5),
+    short_run=timedelta(minutes=5),
+    longest_gap=timedelta(minutes=10),
+)
+"""The cost-based estimator in such days."""
+
 _ANY_NUMBER: Final = 1_000_000
 _USUAL: Final = RecommendationSettings()
 _RECOMMENDER: Final = RecommenderSettings(
@@ -55,6 +72,7 @@ _RECOMMENDER: Final = RecommenderSettings(
         _USUAL,
         cpu=replace(_USUAL.cpu, confidence_interval=DAY),
         memory=replace(_USUAL.memory, confidence_interval=DAY),
+        cost=_COST,
     ),
 )
 _UPDATER: Final = UpdaterSettings(
@@ -214,6 +232,12 @@ def _elector(surroundings: ProcessSurroundings, lease: str) -> Elector:
         clock=surroundings.clock,
         elapsed=surroundings.clock.elapsed,
     )
+
+
+def with_estimator(estimator: Estimator) -> Stack:
+    """Return the real components, with a recommender that uses an estimator."""
+    recommendations = replace(_RECOMMENDER.recommendations, estimator=estimator)
+    return _stack_of(replace(_RECOMMENDER, recommendations=recommendations), _UPDATER)
 
 
 def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Stack:

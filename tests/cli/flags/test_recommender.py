@@ -18,8 +18,10 @@ from trimtab.recommender.settings import RecommenderSettings
 OURS = {
     "--checkpoint-rotation",
     "--export-recommendations",
+    "--estimator",
     "--hpa-conflict",
     "--log-format",
+    "--oom-price-gib-hours",
     "--strict-flags",
     "--read-timeout",
     "--status-patience",

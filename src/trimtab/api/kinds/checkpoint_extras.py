@@ -13,14 +13,19 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from trimtab.api.wire import times
+from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS
+from trimtab.core.histogram.checkpoint import MAX_WEIGHT, HistogramCheckpoint
+from trimtab.core.histogram.decay import ZERO_TIME
 from trimtab.core.histogram.oom_floors import OomLevel
 from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
+from trimtab.core.usage.saved_targets import SavedLevel, SavedTarget, SavedTargets
 
 SUPPLEMENT: Final = "trimtab/supplement"
 """Annotation of a checkpoint with its supplement."""
 
 _LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
+_Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=-_LATEST, le=_LATEST)]
 _Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LATEST)]
 _Bytes: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 
@@ -40,12 +45,54 @@ class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_saved: bool = False
 
 
+class _Target(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    held: Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+    changed: _Moment | None = None
+    is_raised: bool = False
+    is_lowered: bool = False
+
+
+class _SeenLevel(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    bucket: Annotated[int, msgspec.Meta(ge=0, lt=MEMORY_BUCKETS.count)]
+    seconds: _Moment
+    peak_bytes: _Bytes
+    pod: int
+    """Place among the pods; -1 for none."""
+
+
+class _Histogram(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    reference: Annotated[float, msgspec.Meta(ge=ZERO_TIME, le=_LATEST)]
+    total_weight: Annotated[float, msgspec.Meta(ge=0, le=1e300)]
+    first: Annotated[int, msgspec.Meta(ge=0, lt=CPU_BUCKETS.count)]
+    weights: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_WEIGHT)], ...]
+    """By bucket, from the first one on."""
+
+
+class _Targets(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    first: _Moment
+    now: _Moment
+    cpu: _Target | None = None
+    memory: _Target | None = None
+    most: _Bytes = 0.0
+    factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 1.0
+    settled: bool = False
+    tried: bool = False
+    killed: _Moment | None = None
+    limit: _Bytes = 0.0
+    kills: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    paused: Annotated[float, msgspec.Meta(ge=0, le=_LATEST)] = 0.0
+    pods: tuple[str, ...] = ()
+    levels: tuple[_SeenLevel, ...] = ()
+    histogram: _Histogram | None = None
+
+
 class _Supplement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     at: str
     """Time at which the status of the same checkpoint was written."""
     ooms: tuple[_Level, ...] = ()
     containers: dict[str, _Container] = msgspec.field(default_factory=dict)
     relearning: bool = False
+    targets: _Targets | None = None
 
 
 _DECODER: Final = msgspec.json.Decoder(_Supplement)
@@ -58,6 +105,7 @@ def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
         ooms=tuple(_Level(one.needed_bytes, one.seconds) for one in supplement.oom_levels),
         containers={pod: _write(one) for pod, one in supplement.containers.items()},
         relearning=supplement.is_relearning,
+        targets=None if supplement.targets is None else _write_targets(supplement.targets),
     )
     return msgspec.json.encode(written).decode()
 
@@ -75,7 +123,88 @@ def decode_supplement(
         tuple(OomLevel(one.needed_bytes, one.seconds) for one in source.ooms),
         {pod: _read(one) for pod, one in source.containers.items()} if is_about_status else {},
         source.relearning,
+        None if source.targets is None else _read_targets(source.targets),
     )
+
+
+def _write_targets(saved: SavedTargets) -> _Targets:
+    pods = sorted({level.pod for level in saved.levels if level.pod})
+    places = {pod: place for place, pod in enumerate(pods)}
+    return _Targets(
+        first=saved.first,
+        now=saved.now,
+        cpu=_write_target(saved.cpu),
+        memory=_write_target(saved.memory),
+        most=saved.most_needed,
+        factor=saved.price_factor,
+        settled=saved.is_settled,
+        tried=saved.is_tried,
+        killed=saved.last_kill,
+        limit=saved.kill_limit,
+        kills=saved.kills,
+        paused=saved.paused,
+        pods=tuple(pods),
+        levels=tuple(
+            _SeenLevel(each.bucket, each.seconds, each.peak_bytes, places.get(each.pod, -1))
+            for each in saved.levels
+        ),
+        histogram=_write_histogram(saved.cpu_histogram),
+    )
+
+
+def _write_target(saved: SavedTarget | None) -> _Target | None:
+    if saved is None:
+        return None
+    return _Target(saved.held, saved.changed, saved.is_raised, saved.is_lowered)
+
+
+def _write_histogram(saved: HistogramCheckpoint | None) -> _Histogram | None:
+    if saved is None or not saved.bucket_weights or saved.reference_time is None:
+        return None
+    first, last = min(saved.bucket_weights), max(saved.bucket_weights)
+    weights = tuple(saved.bucket_weights.get(bucket, 0) for bucket in range(first, last + 1))
+    return _Histogram(saved.reference_time.timestamp(), saved.total_weight, first, weights)
+
+
+def _read_targets(source: _Targets) -> SavedTargets:
+    pods = dict(enumerate(source.pods))
+    return SavedTargets(
+        source.first,
+        source.now,
+        _read_target(source.cpu),
+        _read_target(source.memory),
+        source.most,
+        source.factor,
+        source.settled,
+        source.tried,
+        source.killed,
+        source.limit,
+        source.kills,
+        source.paused,
+        tuple(
+            SavedLevel(each.bucket, each.seconds, each.peak_bytes, pods.get(each.pod, ""))
+            for each in source.levels
+        ),
+        _read_histogram(source.histogram),
+    )
+
+
+def _read_target(source: _Target | None) -> SavedTarget | None:
+    if source is None:
+        return None
+    return SavedTarget(source.held, source.changed, source.is_raised, source.is_lowered)
+
+
+def _read_histogram(source: _Histogram | None) -> HistogramCheckpoint | None:
+    if source is None:
+        return None
+    weights = {
+        bucket: weight
+        for bucket, weight in enumerate(source.weights, start=source.first)
+        if weight and bucket < CPU_BUCKETS.count
+    }
+    reference = datetime.fromtimestamp(source.reference, UTC)
+    return HistogramCheckpoint(reference, weights, source.total_weight)
 
 
 def _write(remembered: SavedContainer) -> _Container:

@@ -13,7 +13,8 @@ from cyclopts import Parameter
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.types import Count, Whole
 from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
-from trimtab.simulation.components import ORIGINAL_RULES, REAL
+from trimtab.core.model.estimation import Estimator
+from trimtab.simulation.components import ORIGINAL_RULES, Stack, with_estimator
 from trimtab.simulation.run import RunReport, Summary, describe_run, run_many, run_seed
 from trimtab.simulation.scenarios import Size
 
@@ -26,7 +27,6 @@ class RuleBook(StrEnum):
 
 
 _MOST_HOURS: Final = 10 * 365 * 24
-_STACKS: Final = {RuleBook.TRIMTAB: REAL, RuleBook.ORIGINAL: ORIGINAL_RULES}
 
 
 def simulate(
@@ -36,6 +36,7 @@ def simulate(
     hours: Count = None,
     jobs: Count = None,
     rules: RuleBook = RuleBook.TRIMTAB,
+    estimator: Estimator = Estimator.PERCENTILE,
     quiet: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Run seeds, and print each violation of a rule: 0 if there is none, else 1.
@@ -47,12 +48,15 @@ def simulate(
         jobs: How many runs at a time; as many as there are cores if not given.
         rules: By whose rules the components act. The original's, as far as settings can say them,
             lack our guards: what they let happen is told as rules that were broken.
+        estimator: The estimator of the recommender; the original's rules know `percentile` alone.
         quiet: Tell no progress.
     """
     _check(seeds=seeds, hours=hours, jobs=jobs)
     size = Size() if hours is None else Size(disturbed_hours=(hours, hours))
-    stack = _STACKS[rules]
-    run = partial(_run, size=size, rules=rules)
+    if rules is RuleBook.ORIGINAL and estimator is not Estimator.PERCENTILE:
+        raise UsageError(f"--estimator {estimator} is not one of the original's rules")
+    stack = _stack(rules, estimator)
+    run = partial(_run, size=size, rules=rules, estimator=estimator)
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     if seeds == 1:
         sys.stdout.write("\n".join(describe_run(seed, size, stack)) + "\n")
@@ -83,9 +87,13 @@ def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) ->
     return summary
 
 
-def _run(seed: int, *, size: Size, rules: RuleBook) -> RunReport:
+def _run(seed: int, *, size: Size, rules: RuleBook, estimator: Estimator) -> RunReport:
     # A stack cannot be sent to another process, but its name can.
-    return run_seed(seed, size, _STACKS[rules])
+    return run_seed(seed, size, _stack(rules, estimator))
+
+
+def _stack(rules: RuleBook, estimator: Estimator) -> Stack:
+    return with_estimator(estimator) if rules is RuleBook.TRIMTAB else ORIGINAL_RULES
 
 
 def _check(**given: int | None) -> None:

@@ -18,6 +18,7 @@ from trimtab.cli.flags.types import (
     flag_groups,
     split_names,
 )
+from trimtab.core.model.estimation import CostSettings, Estimator
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.recommendation import MIB, RecommendationSettings, ResourceSettings
@@ -68,6 +69,11 @@ class LoopFlags:
 class EstimateFlags:
     """Flags for the computation of recommendations."""
 
+    estimator: Estimator = Estimator.PERCENTILE
+    """The estimator of autoscalers that choose none by annotation: `percentile` is the original's
+    arithmetic, `cost` holds memory until holding it costs more than an OOM kill."""
+    oom_price_gib_hours: Number = 32.0
+    """For `cost`: unused memory that avoiding one OOM kill is worth, in GiB-hours per container."""
     recommendation_margin_fraction: Number = 0.15
     """What is added to every estimate, as a part of it."""
     pod_recommendation_min_cpu_millicores: Number = 25.0
@@ -242,6 +248,8 @@ def _recommendation_settings(flags: EstimateFlags) -> RecommendationSettings:
         Resource.MEMORY: flags.container_recommendation_max_allowed_memory,
     }
     return RecommendationSettings(
+        estimator=flags.estimator,
+        cost=CostSettings(oom_price_gib_hours=flags.oom_price_gib_hours),
         cpu=ResourceSettings(
             pod_floor=int(flags.pod_recommendation_min_cpu_millicores),
             target_percentile=flags.target_cpu_percentile,

@@ -32,7 +32,7 @@ from trimtab.core.histogram.buckets import Buckets, BucketScheme, Floats, Ints
 from trimtab.core.histogram.checkpoint import HistogramCheckpoint, HistogramContent
 from trimtab.core.histogram.decay import LAST_TIME, ZERO_TIME, Decay
 from trimtab.core.histogram.weights import Weights
-from trimtab.core.histogram.window_storage import grown, room_for
+from trimtab.core.histogram.window_storage import WindowCopies, grown, room_for
 
 # Far above any use, and small enough that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200
@@ -246,6 +246,13 @@ class HistogramBank:
         """Return the ends of buckets; 0 for those of empty rows."""
         return self._ends.take(buckets)
 
+    def windows(self, rows: Ints) -> Iterator[WindowCopies]:
+        """Yield copies of the weights of rows by bucket, some rows at a time, empty ones never.
+
+        Weights of one row compare with each other; those of two rows may differ in their reference.
+        """
+        return self.weights.windows(rows)
+
     def percentile(self, row: int, fraction: float) -> float:
         """Return the end of the bucket where a row's sum reaches a fraction of its total."""
         if self.is_empty(row):
@@ -308,6 +315,15 @@ class HistogramBank:
             exponents = self._decay.exponents(self.references[rows[older]], new)
             scaled.scale(np.arange(len(older)), exponents)
             bank.weights.absorb(targets[older], scaled, np.arange(len(older)))
+
+    def content(self, row: int) -> HistogramContent:
+        """Return the weights of a row's span, and its reference."""
+        weights = self.weights.span(row)
+        return HistogramContent(weights, float(weights.sum()), float(self.references[row]))
+
+    def align(self, times: Floats) -> Floats:
+        """Return the references that rows may have at some times."""
+        return self._decay.align(times)
 
     def encode(self, row: int) -> HistogramCheckpoint:
         """Return the record with which a row outlives a restart."""

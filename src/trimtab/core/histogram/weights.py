@@ -187,6 +187,10 @@ class Weights:
             self._reached[:, windows.rows] = slots + windows.bases
             self._limits[windows.rows] = limits
 
+    def windows(self, rows: Ints) -> Iterator[WindowCopies]:
+        """Yield copies of the windows of rows, faint weight included."""
+        return self._arena.windows(rows)
+
     def _spans(self, windows: WindowCopies) -> Spans:
         first = self.lowest[windows.rows] - windows.bases
         last = self.highest[windows.rows] - windows.bases

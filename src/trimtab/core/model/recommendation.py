@@ -12,6 +12,7 @@ from math import ceil
 from typing import Final
 
 from trimtab.core.model.autoscalers import ContainerPolicy, ContainerRecommendation
+from trimtab.core.model.estimation import CostSettings, Estimator
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.model.validation import (
     SettingsError,
@@ -69,6 +70,9 @@ class RecommendationSettings:
     """True if autoscalers may ask for whole cores by annotation."""
     max_allowed: Resources = field(default_factory=dict)
     """The cap of a container whose policy has none for the resource."""
+    estimator: Estimator = Estimator.PERCENTILE
+    """The estimator of autoscalers that choose none."""
+    cost: CostSettings = field(default_factory=CostSettings)
 
     def __post_init__(self) -> None:
         require_at_least("margin_fraction", self.margin_fraction, 0)

@@ -28,8 +28,12 @@ _GROUP: Final = np.dtype(
         ("max", np.int64, len(BOTH)),
         ("controlled", np.bool_, len(BOTH)),
         ("integer_cpu", np.bool_),
+        ("held_row", np.int64),
+        ("is_held", np.bool_),
     ]
 )
+NOT_HELD: Final = -1
+"""Stands for the row of a container without a held target."""
 _NO_GROUPS: Final = np.zeros(0, _GROUP)
 _NO_ROWS: Final = np.zeros(0, np.int64)
 
@@ -84,6 +88,7 @@ def make_block(
     names = sorted(name for name in known if autoscalers.scales(policies, name))
     rows = [learner.rows(name) for name in names]
     groups = np.zeros(len(names), _GROUP)
+    groups["held_row"] = NOT_HELD
     groups["size"] = [len(some) for some in rows]
     # The floor of a pod is split over this number of containers.
     groups["live"] = len(names)

@@ -4,7 +4,7 @@ All groups (`groups.py`) about which anything changed are estimated at once, on 
 made only for autoscalers whose published numbers changed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendati
 from trimtab.core.model.recommendation import PublishedRecommendation, RecommendationSettings
 from trimtab.core.model.resources import BOTH
 from trimtab.core.recommendation import estimators
+from trimtab.core.recommendation.cost.publishing import HeldPublications, Published
 from trimtab.core.recommendation.groups import AutoscalerGroups, GroupColumns, lay_out, make_block
 from trimtab.core.recommendation.status_changes import (
     PublishingSettings,
@@ -67,6 +68,8 @@ class Publications:
     def __init__(self, usage: Usage, settings: RecommendationSettings) -> None:
         self._usage = usage
         self._settings = settings
+        self.held = HeldPublications(usage, settings)
+        """Targets of autoscalers that use the cost-based estimator."""
         self._blocks: dict[AutoscalerName, AutoscalerGroups] = {}
         self._layout = GroupColumns()
         self._places: dict[AutoscalerName, slice] = {}
@@ -115,13 +118,32 @@ class Publications:
         New autoscalers are among them. Nothing of it is published before a refresh.
         """
         renewed, altered = self._renew_blocks()
+        if renewed:
+            self.held.relink(self._layout)
+        self.held.take_in()
         stale = self._fed_since_last_time()
         for name in renewed:
             stale[self._places[name]] = True
         numbers = self._numbers.copy()
-        numbers[stale] = _estimate(self._usage.aggregates, self._layout.only(stale), self._settings)
+        numbers[stale] = self._estimate(self._layout.only(stale))
+        if started := self.held.drain_started():
+            self._raise_started(started, numbers)
         self._numbers = numbers
         return altered
+
+    def _raise_started(self, started: Mapping[AutoscalerName, Published], numbers: Ints) -> None:
+        """Raise targets that just started below what is published: no restart lowers a target."""
+        for name, published in started.items():
+            place = self._places[name]
+            block, reached = self._blocks[name], numbers[place, :, estimators.TARGET]
+            if self.held.raise_to(block, reached, published):
+                chosen = np.zeros(len(self._layout), np.bool_)
+                chosen[place] = True
+                numbers[place] = self._estimate(self._layout.only(chosen))
+
+    def _estimate(self, layout: GroupColumns) -> Ints:
+        held = self.held.numbers(layout)
+        return _estimate(self._usage.aggregates, layout, self._settings, held)
 
     def amounts(self) -> PublishedAmounts:
         """Return all numbers as of the last time they were estimated."""
@@ -195,10 +217,24 @@ class Publications:
         renewed = [name for name in before if name in learners]
         feeders = self._usage.aggregates.ints("feeders")
         for name in renewed:
-            self._blocks[name] = make_block(learners[name], feeders, self._settings)
+            block = make_block(learners[name], feeders, self._settings)
+            self.held.assign(learners[name], block, self._published(name, before[name]))
+            self._blocks[name] = block
+        self.held.forget(before.keys() - learners.keys())
         altered = [name for name in renewed if not _is_same(before[name], self._blocks[name])]
         self._move(set(altered))
         return renewed, altered
+
+    def _published(self, name: AutoscalerName, block: AutoscalerGroups | None) -> Published:
+        """Return the targets of an autoscaler, as they were last estimated."""
+        place = self._places.get(name)
+        if block is None or place is None:
+            return {}
+        targets = self._numbers[place, :, estimators.TARGET].tolist()
+        return {
+            container: dict(zip(BOTH, row, strict=True))
+            for container, row in zip(block.container_names, targets, strict=True)
+        }
 
     def _move(self, altered: set[AutoscalerName]) -> None:
         """Lay the blocks out again, and keep the published numbers of unaltered autoscalers."""
@@ -231,7 +267,10 @@ def _any(changes: Booleans) -> Booleans:
 
 
 def _estimate(
-    aggregates: Aggregates, layout: GroupColumns, settings: RecommendationSettings
+    aggregates: Aggregates,
+    layout: GroupColumns,
+    settings: RecommendationSettings,
+    held: Floats | None,
 ) -> Ints:
     """Return the numbers to publish: int64[groups, resources, columns]."""
     numbers = _blank_numbers(len(layout))
@@ -239,7 +278,7 @@ def _estimate(
         return numbers
     controlled = layout.groups["controlled"]
     lacking = np.zeros((len(layout), len(BOTH)), np.bool_)
-    for column, working in enumerate(estimate_steps(aggregates, layout, settings)):
+    for column, working in enumerate(estimate_steps(aggregates, layout, settings, held)):
         lacking[:, column] = working.lacking
         numbers[:, column] = np.where(controlled[:, [column]], working.published(), _NOT_CONTROLLED)
     # The floor is for usage that is known to be small, not for unknown usage.

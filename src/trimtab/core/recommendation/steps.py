@@ -27,6 +27,8 @@ class StepKind(StrEnum):
     PERCENTILE = "percentile"
     MARGIN = "margin"
     CONFIDENCE = "confidence"
+    HELD = "held"
+    """For the cost-based estimator: the target that is held, and bounds close to it."""
     POD_MINIMUM = "podMinimum"
     OOM_KILLS = "oomKills"
     ROUNDING = "rounding"
@@ -75,10 +77,16 @@ class EstimateSteps:
 
 
 def estimate_steps(
-    aggregates: Aggregates, layout: GroupColumns, settings: RecommendationSettings
+    aggregates: Aggregates,
+    layout: GroupColumns,
+    settings: RecommendationSettings,
+    held: Floats | None = None,
 ) -> tuple[EstimateSteps, ...]:
-    """Return the steps of each resource, in the order of `BOTH`; needs at least one group."""
-    found = _Found(aggregates, layout, merge_history(aggregates, layout))
+    """Return the steps of each resource, in the order of `BOTH`; needs at least one group.
+
+    `held` is float64[groups, resources, 3]: targets and bounds of groups that hold their targets.
+    """
+    found = _Found(aggregates, layout, merge_history(aggregates, layout), held)
     needed = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
     # OOM kills say nothing about CPU.
     floors = {Resource.MEMORY: needed, Resource.CPU: np.zeros_like(needed)}
@@ -102,6 +110,7 @@ class _Found:
     aggregates: Aggregates
     layout: GroupColumns
     history: History
+    held: Floats | None
 
 
 def _work_out(
@@ -117,14 +126,23 @@ def _work_out(
     )
     in_amounts = estimators.to_amounts(resource, percentiles)
     estimated = estimators.estimate(in_amounts, confidences, floors, settings.margin_fraction)
-    steps = {
+    floored, lacking = estimated.floored, empty & (oom_floors == 0)
+    steps: dict[StepKind, Ints | Floats] = {
         StepKind.PERCENTILE: estimated.base,
         StepKind.MARGIN: estimated.with_margin,
         StepKind.CONFIDENCE: estimated.scaled,
-        StepKind.POD_MINIMUM: estimated.floored,
-        **_finish(resource, _raise_targets(estimated.floored, oom_floors), layout, settings),
     }
-    return EstimateSteps(buckets, confidences, floors, oom_floors, steps, empty & (oom_floors == 0))
+    if found.held is not None:
+        is_held, held = layout.groups["is_held"], found.held[:, BOTH.index(resource)]
+        kept = np.where(is_held[:, np.newaxis], truncate(held), estimated.scaled)
+        steps[StepKind.HELD] = kept
+        floored = np.maximum(kept, floors[:, np.newaxis]).astype(np.int64)
+        # A held target answers OOM kills by itself.
+        oom_floors = np.where(is_held, 0.0, oom_floors)
+        lacking = np.where(is_held, np.isnan(held[:, estimators.TARGET]), lacking)
+    steps[StepKind.POD_MINIMUM] = floored
+    steps |= _finish(resource, _raise_targets(floored, oom_floors), layout, settings)
+    return EstimateSteps(buckets, confidences, floors, oom_floors, steps, lacking)
 
 
 def _split_floors(resource: Resource, layout: GroupColumns, pod_floor: int) -> Ints:

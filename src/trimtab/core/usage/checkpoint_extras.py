@@ -1,9 +1,9 @@
 """Supplements: data that outlives a restart and has no place in the original's checkpoints.
 
-A supplement holds the OOM ledger. It also holds, for each running container, the times of its last
-samples and its window with its peak. A checkpoint leaves that peak out while the window is open.
-With it a restart changes nothing: no sample counts twice, no peak is lost, and a late OOM kill
-finds the window that it belongs to.
+A supplement holds the OOM ledger and held targets. It also holds, for each running container, the
+times of its last samples and its window with its peak. A checkpoint leaves that peak out while the
+window is open. With it a restart changes nothing: no sample counts twice, no peak is lost, and a
+late OOM kill finds the window that it belongs to.
 """
 
 from collections import defaultdict
@@ -19,6 +19,7 @@ from trimtab.core.usage.aggregates import to_seconds
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.cluster_usage import Expected, Place, Usage
 from trimtab.core.usage.containers import ContainerMemory
+from trimtab.core.usage.saved_targets import SavedTargets
 
 MOST_CONTAINERS: Final = 100
 """Maximum number of containers in one supplement: first those whose peak is stored nowhere else,
@@ -43,6 +44,8 @@ class Supplement:
     """By the names of their pods."""
     is_relearning: bool = False
     """True if the history was lost and is still too short to be trusted."""
+    targets: SavedTargets | None = None
+    """Held targets; None unless the cost-based estimator is, or was, in use."""
 
     @property
     def knows_memory(self) -> bool:

@@ -35,6 +35,7 @@ from trimtab.core.usage.aggregates import (
     to_seconds,
 )
 from trimtab.core.usage.containers import REQUESTS, ContainerMemory, Containers, PodName
+from trimtab.core.usage.sample_log import NameTable, SampleLog
 from trimtab.core.usage.samples import SampleCounts, Samples
 from trimtab.core.usage.selector_index import AggregateIndex, AutoscalerAggregates
 
@@ -69,6 +70,9 @@ class Usage:
         self.aggregates = Aggregates(settings, recommendations)
         self.containers = Containers()
         self.links = AggregateIndex()
+        self.log = SampleLog()
+        self.pod_names = NameTable()
+        """Names of the pods in the log."""
         self._pods: dict[PodName, _Tracked] = {}
         self._places: dict[Place, int] = {}
         self._expected: dict[Place, list[Expected]] = {}
@@ -98,6 +102,8 @@ class Usage:
             row = self.containers.add(aggregate, born)
             tracked.containers[name] = row
             self._places[pod.namespace, pod.name, name] = row
+            if self.log.is_kept:
+                self.containers.pods[row] = self.pod_names.number(pod.name)
             self._feed(aggregate, 1, now)
             self._resume(row, (pod.namespace, pod.name, name))
         if tracked.labels != label_set:
@@ -111,10 +117,22 @@ class Usage:
             for name in list(tracked.containers):
                 self._remove_container(pod, tracked, name)
 
-    def note_requests(self, pod: PodName, requests: Mapping[str, Resources]) -> None:
-        """Note the requests of the containers of a tracked pod."""
+    def note_requests(
+        self,
+        pod: PodName,
+        requests: Mapping[str, Resources],
+        limits: Mapping[str, Resources] | None = None,
+    ) -> None:
+        """Note the requests and limits of the containers of a tracked pod."""
         for name, row in self.containers_of(pod).items():
-            self.containers.put_requests(row, requests.get(name, {}))
+            self.containers.put_requests(row, requests.get(name, {}), (limits or {}).get(name, {}))
+
+    def keep_log(self) -> None:
+        """Log accepted samples from now on, for an estimator that reads them each tick."""
+        if not self.log.is_kept:
+            self.log.is_kept = True
+            for (_, pod, _), row in self._places.items():
+                self.containers.pods[row] = self.pod_names.number(pod)
 
     def span_requests(self, aggregates: Ints, starts: Ints) -> Floats:
         """Find the least and the most that the containers of groups of aggregates request.
@@ -186,17 +204,19 @@ class Usage:
 
     def add_cpu(self, samples: Samples, now: float) -> SampleCounts:
         """Add CPU samples, in millicores; now is in seconds, like their times."""
-        return intake.add_cpu(self.aggregates, self.containers, samples, now)
+        return intake.add_cpu(self.aggregates, self.containers, samples, now, log=self.log)
 
     def add_memory(self, samples: Samples, now: float) -> SampleCounts:
         """Add memory samples, in bytes."""
-        return intake.add_memory(self.aggregates, self.containers, samples, now)
+        return intake.add_memory(self.aggregates, self.containers, samples, now, log=self.log)
 
     def add_oom_kills(
         self, kills: Samples, now: float, ceiling_bytes: float = np.inf
     ) -> SampleCounts:
         """Add OOM kills, with the memory requests of the killed containers in bytes."""
-        return intake.add_oom_kills(self.aggregates, self.containers, kills, now, ceiling_bytes)
+        return intake.add_oom_kills(
+            self.aggregates, self.containers, kills, now, ceiling_bytes, log=self.log
+        )
 
     def forget_kills(self, now: datetime) -> None:
         """Forget the OOM kills that are as old as the histories are long."""

@@ -18,7 +18,7 @@ from trimtab.core.histogram.row_table import Rows
 from trimtab.core.model.resources import Resource, Resources
 
 _BLANK: Final = np.array(
-    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf, np.nan, np.nan),
+    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf, np.nan, np.nan, np.nan, np.nan, 0),
     dtype=[
         ("aggregate", np.int64),
         ("last_cpu", np.float64),
@@ -29,10 +29,15 @@ _BLANK: Final = np.array(
         ("born", np.float64),
         ("cpu", np.float64),
         ("memory", np.float64),
+        ("cpu_limit", np.float64),
+        ("memory_limit", np.float64),
+        ("pod", np.int64),
     ],
 )
 REQUESTS: Final = {Resource.CPU: "cpu", Resource.MEMORY: "memory"}
 """The columns of containers' requests, in millicores and bytes; NaN for no request."""
+LIMITS: Final = {Resource.CPU: "cpu_limit", Resource.MEMORY: "memory_limit"}
+"""The columns of their limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +135,16 @@ class Containers:
         record["usage_peak"] = memory.usage_peak
         record["oom_peak"] = memory.oom_peak
 
-    def put_requests(self, row: int, requests: Resources) -> None:
-        """Note the requests of a container."""
-        for resource, column in REQUESTS.items():
-            self.floats(column)[row] = requests.get(resource, np.nan)
+    def put_requests(self, row: int, requests: Resources, limits: Resources) -> None:
+        """Note the requests and limits of a container."""
+        for columns, amounts in ((REQUESTS, requests), (LIMITS, limits)):
+            for resource, column in columns.items():
+                self.floats(column)[row] = amounts.get(resource, np.nan)
+
+    @property
+    def pods(self) -> Ints:
+        """The numbers of the pods' names, 0 where none was noted."""
+        return self._rows.data["pod"]
 
     def remove(self, row: int) -> None:
         """Forget a container."""

@@ -20,6 +20,8 @@ class OomKill:
     memory_bytes: int
     """Its memory request, or usage, when that was not enough; 0 if it had no request."""
     time: datetime
+    limit_bytes: int = 0
+    """Its memory limit at that time; 0 if it had none, or if the node ran out of memory."""
 
 
 def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
@@ -59,8 +61,11 @@ def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:
         # While it lies terminated it still has what it was killed with; once it runs again, what
         # it has may already be more.
         is_down = after.termination is not None and after.termination.finished_at == moment
-        requests = (after if is_down else before).current.requests or {}
-        yield OomKill(after.name, requests.get(Resource.MEMORY, 0), moment)
+        had = (after if is_down else before).current
+        requests, limits = had.requests or {}, had.limits or {}
+        yield OomKill(
+            after.name, requests.get(Resource.MEMORY, 0), moment, limits.get(Resource.MEMORY, 0)
+        )
 
 
 def _kill_times(container: Container) -> set[datetime]:

@@ -7,7 +7,7 @@ one, or from before its birth.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,8 +16,10 @@ import numpy as np
 from trimtab.core.histogram import buckets, memory_peaks
 from trimtab.core.histogram.buckets import CORE, Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans, Readings
+from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import Aggregates
-from trimtab.core.usage.containers import Containers
+from trimtab.core.usage.containers import LIMITS, REQUESTS, Containers
+from trimtab.core.usage.sample_log import LoggedSamples, SampleLog
 
 # Metrics without a timestamp claim the year 1; spans of time end with 64 bits of nanoseconds.
 _EARLIEST: Final = 0.0
@@ -46,13 +48,16 @@ class Samples:
     """Millicores of CPU or bytes of memory."""
     times: Floats
     """Seconds since the epoch."""
+    limits: Floats | None = None
+    """Of OOM kills: the containers' memory limits, NaN where there are none."""
 
     def __len__(self) -> int:
         return len(self.containers)
 
     def pick(self, chosen: Ints | Booleans) -> "Samples":
         """Return some of the samples, in the given order."""
-        return Samples(self.containers[chosen], self.values[chosen], self.times[chosen])
+        limits = None if self.limits is None else self.limits[chosen]
+        return Samples(self.containers[chosen], self.values[chosen], self.times[chosen], limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,12 @@ class SampleCounts:
 
 
 def add_cpu(
-    aggregates: Aggregates, containers: Containers, samples: Samples, now: float
+    aggregates: Aggregates,
+    containers: Containers,
+    samples: Samples,
+    now: float,
+    *,
+    log: SampleLog,
 ) -> SampleCounts:
     """Add CPU samples: each must be strictly newer than the last one of its container."""
     sane = _sane(samples, now, MOST_MILLICORES)
@@ -87,11 +97,18 @@ def add_cpu(
     fresh = sane.pick(sane.times > _newest_before(sane, _known_until(containers, last)))
     last[fresh.containers] = fresh.times
     aggregates.add_cpu(containers.aggregate[fresh.containers], fresh.values / CORE, fresh.times)
+    if log.is_kept:
+        log.cpu.append(_logged(containers, fresh, Resource.CPU))
     return _count(samples, sane, fresh)
 
 
 def add_memory(
-    aggregates: Aggregates, containers: Containers, samples: Samples, now: float
+    aggregates: Aggregates,
+    containers: Containers,
+    samples: Samples,
+    now: float,
+    *,
+    log: SampleLog,
 ) -> SampleCounts:
     """Add memory samples: none may be older than the last one of its container."""
     sane = _sane(samples, now, MOST_BYTES)
@@ -99,6 +116,8 @@ def add_memory(
     fresh = sane.pick(sane.times >= _newest_before(sane, _known_until(containers, last)))
     last[fresh.containers] = fresh.times
     _fold(aggregates, containers, fresh, from_oom_kills=False)
+    if log.is_kept:
+        log.memory.append(_logged(containers, fresh, Resource.MEMORY))
     return _count(samples, sane, fresh)
 
 
@@ -108,6 +127,8 @@ def add_oom_kills(
     kills: Samples,
     now: float,
     ceiling_bytes: float = np.inf,
+    *,
+    log: SampleLog,
 ) -> SampleCounts:
     """Add OOM kills, whose values are the containers' memory requests at that moment.
 
@@ -117,23 +138,51 @@ def add_oom_kills(
     sane = _sane(kills, now, MOST_BYTES)
     total = SampleCounts(absurd=len(kills) - len(sane))
     for turn in _turns(sane):
-        total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes)
+        total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes, log)
     return total
 
 
 def _add_one_kill_each(
-    aggregates: Aggregates, containers: Containers, kills: Samples, ceiling_bytes: float
+    aggregates: Aggregates,
+    containers: Containers,
+    kills: Samples,
+    ceiling_bytes: float,
+    log: SampleLog,
 ) -> SampleCounts:
     last = containers.floats("last_memory")
     intervals = aggregates.floats("interval")[containers.aggregate[kills.containers]]
     timely = kills.pick(kills.times >= last[kills.containers] - intervals)
     # As in the original the kill becomes the last sample, even if it is older than that.
     last[timely.containers] = timely.times
+    if log.is_kept:
+        log.kills.append(_logged_kills(containers, timely, ceiling_bytes))
+        log.ceiling_bytes = ceiling_bytes
     needed = np.minimum(_needed(aggregates, containers, timely), ceiling_bytes)
     bumped = Samples(timely.containers, needed, timely.times)
     _fold(aggregates, containers, bumped, from_oom_kills=True)
     aggregates.remember_kills(containers.aggregate[bumped.containers], needed, bumped.times)
     return _count(kills, kills, timely)
+
+
+def _logged(containers: Containers, samples: Samples, resource: Resource) -> LoggedSamples:
+    rows = samples.containers
+    return LoggedSamples(
+        containers.aggregate[rows],
+        samples.values,
+        samples.times,
+        containers.floats(REQUESTS[resource])[rows],
+        containers.floats(LIMITS[resource])[rows],
+        containers.pods[rows],
+    )
+
+
+def _logged_kills(containers: Containers, kills: Samples, ceiling_bytes: float) -> LoggedSamples:
+    """Return kills by the limit that was not enough; without a limit, by the memory in use."""
+    logged = _logged(containers, kills, Resource.MEMORY)
+    limits = logged.limits if kills.limits is None else kills.limits
+    used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])
+    reached = np.minimum(np.where(limits > 0, limits, used), ceiling_bytes)
+    return replace(logged, values=reached, requests=kills.values, limits=limits)
 
 
 def _known_until(containers: Containers, last: Floats) -> Floats:

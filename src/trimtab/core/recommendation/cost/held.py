@@ -1,0 +1,505 @@
+"""Held targets: the state of the cost-based estimator, a row for each container of an autoscaler.
+
+A target is raised as soon as the need is larger, and lowered rarely, by the rules of `rules.py`.
+Time is that of a row's newest sample: without samples nothing is known, and nothing costs anything.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+
+from trimtab.core.histogram.bank import HistogramBank
+from trimtab.core.histogram.buckets import CORE, CPU_BUCKETS, MEMORY_BUCKETS, MOST, Floats, Ints
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.histogram.row_table import Rows
+from trimtab.core.model.estimation import CostSettings
+from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.recommendation.cost import levels, rules
+from trimtab.core.recommendation.cost.levels import LevelWindows, MemoryLevels, Sightings
+from trimtab.core.recommendation.cost.rules import GIB_HOUR, Holding
+from trimtab.core.usage.aggregates import CPU_WEIGHT
+from trimtab.core.usage.checkpoints import CheckpointKey
+from trimtab.core.usage.sample_log import Logged, LoggedSamples
+
+CPU, MEMORY = BOTH.index(Resource.CPU), BOTH.index(Resource.MEMORY)
+_HOUR: Final = 3600.0
+_ROW: Final = np.dtype(
+    [
+        # Two columns: CPU in millicores, memory in bytes; NaN before the first sample.
+        ("held", np.float64, 2),
+        ("changed", np.float64, 2),
+        ("is_raised", np.bool_, 2),
+        ("is_lowered", np.bool_, 2),
+        ("first", np.float64),
+        ("now", np.float64),
+        ("price", np.float64),
+        ("factor", np.float64),
+        ("is_settled", np.bool_),
+        ("is_tried", np.bool_),
+        ("last_kill", np.float64),
+        ("kill_limit", np.float64),
+        ("kills", np.int64),
+        ("ratio", np.float64),
+        ("most_needed", np.float64),
+        ("cpu_row", np.int64),
+        ("cpu_target", np.float64),
+        ("cpu_before", np.float64),
+        ("cpu_checked", np.float64),
+        ("short_since", np.float64),
+        ("short_least", np.float64),
+        ("censored_since", np.float64),
+        ("censored_limit", np.float64),
+        ("phase", np.float64),
+        ("paused", np.float64),
+    ]
+)
+_FILLED: Final = {
+    "held": np.nan,
+    "changed": -np.inf,
+    "first": np.nan,
+    "now": -np.inf,
+    "factor": 1.0,
+    "last_kill": -np.inf,
+    "ratio": 1.0,
+    "cpu_target": np.nan,
+    "cpu_before": -np.inf,
+    "cpu_checked": -np.inf,
+    "short_since": np.nan,
+    "censored_since": np.nan,
+}
+
+
+def _blank() -> np.ndarray:
+    blank = np.zeros((), _ROW)
+    for name, value in _FILLED.items():
+        blank[name] = value
+    return blank
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Samples of one kind, each with the row that it counts for."""
+
+    rows: Ints
+    samples: LoggedSamples
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class HeldTargets:
+    """The held targets of all containers that use the cost-based estimator."""
+
+    def __init__(self, settings: CostSettings) -> None:
+        self._settings = settings
+        self._rows = Rows(_blank())
+        self.levels = MemoryLevels()
+        self.cpu = HistogramBank(CPU_BUCKETS, settings.cpu_half_life, ())
+        self._by_key: dict[CheckpointKey, int] = {}
+        self._links: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        """Aggregates in ascending order, and the row that each feeds; rows may share one."""
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return a column of rows (`_ROW`); it is stale once another row was added."""
+        column: np.ndarray = self._rows.data[name]
+        return column
+
+    def record(self, row: int) -> np.void:
+        """Return a row, to read or to change; it is stale once another row was added."""
+        record: np.void = self._rows.data[row]
+        return record
+
+    def find(self, key: CheckpointKey) -> int | None:
+        """Return the row of a container, if it has one."""
+        return self._by_key.get(key)
+
+    def keys(self) -> Iterable[CheckpointKey]:
+        """Return the containers that have a row."""
+        return self._by_key.keys()
+
+    def add(self, key: CheckpointKey) -> int:
+        """Add a container that has no row yet."""
+        row = self._rows.allocate()
+        self._by_key[key] = row
+        self._rows.data["cpu_row"][row] = self.cpu.allocate(1)[0]
+        self.levels.grow(len(self._rows.data))
+        # Spread over the hour, so that not all workloads change in the same minute.
+        self._rows.data["phase"][row] = crc32("/".join((*key[0], key[1])).encode()) % _HOUR
+        return row
+
+    def remove(self, key: CheckpointKey) -> None:
+        """Forget a container."""
+        row = self._by_key.pop(key)
+        self.cpu.release(self._rows.data["cpu_row"][[row]])
+        self.levels.release(np.array([row]))
+        self._rows.release(row)
+
+    def set_price(self, row: int, gib_hours: float) -> None:
+        """Set the price of an OOM kill for one row."""
+        self._rows.data["price"][row] = gib_hours * GIB_HOUR
+
+    def link(self, aggregates: Ints, rows: Ints) -> None:
+        """Make rows learn from aggregates: one pair for each."""
+        order = np.argsort(aggregates, kind="stable")
+        self._links = (aggregates[order], rows[order])
+
+    # Samples
+
+    def count_samples(self, samples: LoggedSamples) -> Ints:
+        """Return the number of samples that count for each row."""
+        return np.bincount(self._expand(samples).rows, minlength=len(self._rows.data))
+
+    def take_in(self, logged: Logged, skipped_cpu: Ints) -> None:
+        """Take in what was logged, and decide; CPU samples of some rows are known already."""
+        memory, cpu = self._expand(logged.memory), self._expand(logged.cpu)
+        kills = self._expand(logged.kills)
+        touched = np.zeros(len(self._rows.data), np.bool_)
+        for batch in (memory, cpu, kills):
+            touched[batch.rows] = True
+        rows = np.flatnonzero(touched)
+        if not len(rows):
+            return
+        before = self.column("now")[rows]
+        self._move_clocks(rows, (memory, cpu, kills))
+        self._note_sizes(memory)
+        self._count_kills(kills, logged.ceiling_bytes)
+        changed = np.zeros(len(touched), np.bool_)
+        self._raise_memory(memory, changed)
+        self._note_cpu(cpu, skipped_cpu)
+        self._raise_cpu(cpu, changed)
+        now = self.column("now")[rows]
+        phase = self.column("phase")[rows]
+        is_hour = np.floor((now - phase) / _HOUR) > np.floor((before - phase) / _HOUR)
+        due = rows[is_hour | changed[rows]]
+        was_settled = self.column("is_settled")[due].copy()
+        self._lower_memory(due, changed)
+        self._lower_cpu(due, was_settled, changed)
+        self.column("short_since")[changed] = np.nan
+
+    def _expand(self, samples: LoggedSamples) -> _Batch:
+        """Return the samples of aggregates that feed a row, once for each row."""
+        aggregates, rows = self._links
+        first = np.searchsorted(aggregates, samples.aggregates, side="left")
+        counts = np.searchsorted(aggregates, samples.aggregates, side="right") - first
+        places = np.repeat(np.arange(len(samples)), counts)
+        offsets = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return _Batch(rows[first[places] + offsets], samples.pick(places))
+
+    def _move_clocks(self, rows: Ints, batches: Sequence[_Batch]) -> None:
+        newest = np.full(len(self._rows.data), -np.inf)
+        oldest = np.full(len(self._rows.data), np.inf)
+        for batch in batches:
+            np.maximum.at(newest, batch.rows, batch.samples.times)
+            np.minimum.at(oldest, batch.rows, batch.samples.times)
+        data = self._rows.data
+        before = data["now"][rows]
+        is_new = ~np.isfinite(before)
+        data["first"][rows[is_new]] = oldest[rows[is_new]]
+        data["now"][rows] = np.maximum(before, newest[rows])
+        gaps = np.where(is_new, 0.0, oldest[rows] - before)
+        longest = self._settings.longest_gap.total_seconds()
+        paused = gaps > longest
+        if paused.any():
+            self._pause(rows[paused], gaps[paused] - longest)
+
+    def _pause(self, rows: Ints, seconds: Floats) -> None:
+        """Move all times of rows, as if a time without samples had not passed."""
+        data = self._rows.data
+        self.levels.postpone(rows, seconds)
+        data["first"][rows] += seconds
+        data["changed"][rows] += seconds[:, np.newaxis]
+        data["paused"][rows] += seconds
+        for column in ("short_since", "censored_since"):
+            data[column][rows] = np.nan
+
+    def _note_sizes(self, memory: _Batch) -> None:
+        """Note by how much limits exceed requests."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = memory.samples.limits / memory.samples.requests
+        # Without a limit nothing but the request protects a pod: no looseness.
+        known = np.isfinite(ratios) & (ratios >= 1)
+        self._rows.data["ratio"][memory.rows] = np.where(known, ratios, 1.0)
+
+    # Memory
+
+    def _raise_memory(self, memory: _Batch, changed: Booleans) -> None:
+        settings, data = self._settings, self._rows.data
+        if not len(memory):
+            return
+        given = memory.samples
+        seen = levels.find_sightings(memory.rows, given.values, given.times, given.pods)
+        self.levels.note(seen, settings.peak_lifetime.total_seconds())
+        # Sightings are sorted by row and bucket: the last one of each row is the highest.
+        is_last = np.append(seen.rows[1:] != seen.rows[:-1], True)
+        rows, buckets = seen.rows[is_last], seen.buckets[is_last]
+        needs = rules.need(self.levels.peaks(rows, buckets), settings)
+        self._start(MEMORY, memory, rows, needs)
+        self.note_needs(seen)
+        held = data["held"][rows, MEMORY]
+        tolerance = rules.raise_fraction(data["ratio"][rows], settings)
+        is_short = needs > held * (1 + tolerance)
+        self._put(rows[is_short], MEMORY, needs[is_short], changed)
+
+    def note_needs(self, seen: Sightings) -> None:
+        """Note the largest need of each row of some sightings."""
+        np.maximum.at(
+            self._rows.data["most_needed"], seen.rows, rules.need(seen.peaks, self._settings)
+        )
+
+    def _start(self, column: int, batch: _Batch, rows: Ints, needs: Floats) -> None:
+        """Start targets at what containers request, or at what they need."""
+        data = self._rows.data
+        is_new = np.isnan(data["held"][rows, column])
+        if not is_new.any():
+            return
+        requested = np.full(len(data), np.nan)
+        np.fmax.at(requested, batch.rows, batch.samples.requests)
+        started = rows[is_new]
+        known = requested[started]
+        data["held"][started, column] = np.where(known > 0, known, needs[is_new])
+        if column == MEMORY:
+            data["changed"][started, column] = data["first"][started]
+
+    def _count_kills(self, kills: _Batch, ceiling_bytes: float) -> None:
+        # Few, and their order matters: one after the other.
+        for place in np.argsort(kills.samples.times, kind="stable").tolist():
+            samples = kills.samples
+            self._count_kill(
+                int(kills.rows[place]),
+                limit=float(samples.values[place]),
+                request=float(samples.requests[place]),
+                time=float(samples.times[place]),
+                pod=int(samples.pods[place]),
+                ceiling=ceiling_bytes,
+            )
+
+    def _count_kill(
+        self, row: int, *, limit: float, request: float, time: float, pod: int, ceiling: float
+    ) -> None:
+        settings, record = self._settings, self._rows.data[row]
+        ratio = limit / request if 0 < request < limit else 1.0
+        held = float(record["held"][MEMORY])
+        is_repeated = time - record["last_kill"] <= settings.oom_repeat.total_seconds()
+        if not is_repeated:
+            record["kills"] = 0
+            if self._was_given_up(row, limit, held * ratio):
+                most = settings.most_price_factor
+                record["factor"] = min(record["factor"] * settings.price_growth, most)
+        elif limit > record["kill_limit"]:
+            record["kills"] = min(record["kills"] + 1, settings.most_oom_doublings)
+        step = 1 + (settings.oom_step - 1) * 2.0 ** record["kills"]
+        record["last_kill"] = max(float(record["last_kill"]), time)
+        record["kill_limit"] = max(limit, record["kill_limit"] if is_repeated else 0.0)
+        here = np.array([row])
+        sighting = levels.find_sightings(here, np.array([limit]), np.array([time]), np.array([pod]))
+        self.levels.note(sighting, np.inf)
+        wanted = min(max(limit * step, limit + settings.oom_step_bytes), ceiling)
+        new = wanted
+        if ratio > 1:
+            new = min(wanted, max(wanted / ratio, request * settings.oom_loose_step))
+        record["most_needed"] = max(float(record["most_needed"]), new)
+        if not new <= held:
+            record["held"][MEMORY] = new
+            record["changed"][MEMORY] = max(time, float(record["now"]))
+            record["is_raised"][MEMORY] = True
+            record["is_tried"] = True
+            record["short_since"] = np.nan
+            if record["cpu_target"] > record["held"][CPU]:
+                record["held"][CPU] = record["cpu_target"]
+                record["changed"][CPU] = record["changed"][MEMORY]
+                record["is_raised"][CPU] = True
+
+    def _was_given_up(self, row: int, limit: float, held_limit: float) -> bool:
+        """Return True if a killed container had once needed more, and was given less since."""
+        if held_limit > limit * (1 + self._settings.raise_fraction):
+            # It was killed with a size from before the last change.
+            return False
+        bucket = int(MEMORY_BUCKETS.find(np.array([limit]))[0])
+        for windows in self.levels.windows(np.array([row])):
+            age = self._rows.data["now"][row] - windows.seen
+            known = windows.is_known & (age <= self._settings.remembered.total_seconds())
+            return bool(known[max(bucket + 1 - int(windows.bases[0]), 0) :].any())
+        return False
+
+    # CPU
+
+    def _note_cpu(self, cpu: _Batch, skipped: Ints) -> None:
+        settings = self._settings
+        chosen = np.arange(len(cpu))
+        if len(skipped):
+            chosen = np.flatnonzero(~np.isin(cpu.rows, skipped))
+        rows, given = cpu.rows[chosen], cpu.samples.pick(chosen)
+        censored = _is_censored(given, settings)
+        values = np.where(censored, given.limits * settings.censored_factor, given.values)
+        if len(rows):
+            cpu_rows = self._rows.data["cpu_row"][rows]
+            self.cpu.add(cpu_rows, values / CORE, CPU_WEIGHT, given.times)
+
+    def _raise_cpu(self, cpu: _Batch, changed: Booleans) -> None:
+        if not len(cpu):
+            return
+        settings, data = self._settings, self._rows.data
+        rows = np.flatnonzero(np.bincount(cpu.rows, minlength=len(data)))
+        self.find_cheapest(rows)
+        target = data["cpu_target"][rows]
+        self._start(CPU, cpu, rows, target)
+        held = data["held"][rows, CPU]
+        now = data["now"][rows]
+        # A sample stands for the time since the one before it.
+        reach = settings.cpu_settling.total_seconds()
+        previous = np.where(np.isfinite(data["cpu_before"][rows]), data["cpu_before"][rows], now)
+        previous = np.maximum(previous, now - reach)
+        data["cpu_before"][rows] = now
+        counts = np.bincount(cpu.rows, minlength=len(data))[rows]
+        short = cpu.samples.values > data["held"][cpu.rows, CPU]
+        self._follow_short(cpu, short, rows, counts, previous)
+        censored = _is_censored(cpu.samples, settings)
+        self._follow_censored(cpu, censored, rows, counts, previous)
+        limit = settings.short_run.total_seconds()
+        is_censored = now - data["censored_since"][rows] >= limit
+        is_run = now - data["short_since"][rows] >= limit
+        is_young = now - data["first"][rows] < settings.cpu_settling.total_seconds()
+        wanted = np.where(target > held * (1 + settings.raise_fraction), target, held)
+        least = data["short_least"][rows] * (1 + settings.short_run_margin_fraction)
+        wanted = np.where(is_run, np.fmax(np.fmax(wanted, target), least), wanted)
+        wanted = np.where(is_young, held, wanted)
+        # At the limit the need is unknown: it is looked for in steps, as the limit follows.
+        doubled = np.minimum(
+            held * settings.censored_step, data["censored_limit"][rows] * settings.censored_step
+        )
+        wanted = np.where(is_censored, np.fmax(np.fmax(target, doubled), held), wanted)
+        data["censored_since"][rows[is_censored]] = np.nan
+        is_more = wanted > held
+        self._put(rows[is_more], CPU, wanted[is_more], changed)
+
+    def find_cheapest(self, rows: Ints) -> None:
+        """Look for the cheapest CPU level of each row that has not done so for a while."""
+        settings, data = self._settings, self._rows.data
+        now, phase = data["now"][rows], data["phase"][rows]
+        interval = settings.cpu_interval.total_seconds()
+        is_young = now - data["first"][rows] < _HOUR
+        checked = data["cpu_checked"][rows]
+        is_due = np.floor((now - phase) / interval) > np.floor((checked - phase) / interval)
+        due = rows[is_young | is_due]
+        data["cpu_checked"][due] = data["now"][due]
+        for windows in self.cpu.windows(data["cpu_row"][due]):
+            data["cpu_target"][due[windows.which]] = rules.cheapest_cpu(windows, settings)
+
+    def _follow_short(
+        self, cpu: _Batch, short: Booleans, rows: Ints, counts: Ints, previous: Floats
+    ) -> None:
+        """Note since when most pods of a row use more CPU than their target."""
+        data = self._rows.data
+        is_run = 2 * np.bincount(cpu.rows[short], minlength=len(data))[rows] > counts
+        least = np.full(len(data), np.inf)
+        np.minimum.at(least, cpu.rows[short], cpu.samples.values[short])
+        was_run = np.isfinite(data["short_since"][rows])
+        since = np.where(was_run, data["short_since"][rows], previous)
+        data["short_since"][rows] = np.where(is_run, since, np.nan)
+        lowest = np.where(was_run, data["short_least"][rows], np.inf)
+        data["short_least"][rows] = np.minimum(lowest, least[rows])
+
+    def _follow_censored(
+        self, cpu: _Batch, censored: Booleans, rows: Ints, counts: Ints, previous: Floats
+    ) -> None:
+        """Note since when most pods of a row are at their CPU limits."""
+        data = self._rows.data
+        is_run = 2 * np.bincount(cpu.rows[censored], minlength=len(data))[rows] > counts
+        limits = np.zeros(len(data))
+        np.maximum.at(limits, cpu.rows[censored], cpu.samples.limits[censored])
+        was_run = np.isfinite(data["censored_since"][rows])
+        since = np.where(was_run, data["censored_since"][rows], previous)
+        data["censored_since"][rows] = np.where(is_run, since, np.nan)
+        data["censored_limit"][rows] = np.where(is_run, limits[rows], 0.0)
+
+    # Changes
+
+    def _put(self, rows: Ints, column: int, targets: Floats, changed: Booleans) -> None:
+        """Raise targets."""
+        data = self._rows.data
+        data["held"][rows, column] = targets
+        data["changed"][rows, column] = data["now"][rows]
+        data["is_raised"][rows, column] = True
+        if column == MEMORY:
+            data["is_tried"][rows] = False
+        changed[rows] = True
+
+    def _lower_memory(self, due: Ints, changed: Booleans) -> None:
+        settings, data = self._settings, self._rows.data
+        rows = due[np.isfinite(data["held"][due, MEMORY])]
+        since = data["now"][rows] - data["changed"][rows, MEMORY]
+        rows = rows[since >= min(settings.tried_gap, settings.warm_up).total_seconds()]
+        for windows in self.levels.windows(rows):
+            self._lower_in(windows, rows[windows.which], changed)
+
+    def _lower_in(self, windows: LevelWindows, rows: Ints, changed: Booleans) -> None:
+        settings, data = self._settings, self._rows.data
+        found = rules.holding_costs(windows, self.holding(rows), settings)
+        held, now = data["held"][rows, MEMORY], data["now"][rows]
+        gap = np.where(
+            data["is_settled"][rows],
+            settings.lower_gap.total_seconds(),
+            settings.warm_up.total_seconds(),
+        )
+        too_high = data["is_tried"][rows] & (found.top < held * (1 - settings.tried_lower_fraction))
+        gap = np.where(too_high, np.minimum(gap, settings.tried_gap.total_seconds()), gap)
+        may = (now - data["changed"][rows, MEMORY] >= gap) & (found.lowered < held)
+        self._put_lower(rows[may], MEMORY, found.lowered[may], changed)
+
+    def holding(self, rows: Ints) -> Holding:
+        """Return the conditions under which rows hold their memory."""
+        data = self._rows.data
+        price = data["price"][rows] * data["factor"][rows]
+        held, now = data["held"][rows, MEMORY], data["now"][rows]
+        return Holding(held, now, price, data["is_tried"][rows])
+
+    def _lower_cpu(self, due: Ints, was_settled: Booleans, changed: Booleans) -> None:
+        settings, data = self._settings, self._rows.data
+        now, held, target = data["now"][due], data["held"][due, CPU], data["cpu_target"][due]
+        gap = np.where(
+            was_settled, settings.lower_gap.total_seconds(), settings.warm_up.total_seconds()
+        )
+        least = np.where(changed[due], settings.joined_lower_fraction, settings.cpu_lower_fraction)
+        may = (target < held * (1 - least)) & (now - data["changed"][due, CPU] >= gap)
+        may &= now - data["first"][due] >= settings.warm_up.total_seconds()
+        may &= data["censored_limit"][due] == 0
+        self._put_lower(due[may], CPU, target[may], changed)
+
+    def _put_lower(self, rows: Ints, column: int, targets: Floats, changed: Booleans) -> None:
+        data = self._rows.data
+        data["held"][rows, column] = targets
+        data["changed"][rows, column] = data["now"][rows]
+        data["is_lowered"][rows, column] = True
+        data["is_settled"][rows] = True
+        if column == MEMORY:
+            data["is_tried"][rows] = False
+        changed[rows] = True
+
+    # Results
+
+    def targets_and_bounds(self, rows: Ints) -> Floats:
+        """Return target, lower and upper bound: float64[rows, resources, 3], NaN for unknown ones.
+
+        Bounds are close to a target that was changed, so that every pod follows it. A target that
+        was found leaves all pods alone that have what they need.
+        """
+        settings, data = self._settings, self._rows.data
+        held = data["held"][rows]
+        needed = np.stack([data["cpu_target"][rows], data["most_needed"][rows]], axis=1)
+        is_changed = data["is_raised"][rows] | data["is_lowered"][rows]
+        base = np.where(is_changed, held, np.fmin(held, needed))
+        lower = base * (1 - settings.bound_fraction)
+        upper = np.where(data["is_lowered"][rows], held * (1 + settings.bound_fraction), MOST)
+        upper = np.where(np.isnan(held), np.nan, upper)
+        return np.stack([held, lower, upper], axis=2)
+
+
+def _is_censored(samples: LoggedSamples, settings: CostSettings) -> Booleans:
+    """Return True for each CPU sample at its limit; a missing limit is NaN and censors nothing."""
+    return np.asarray(samples.values >= samples.limits * settings.censored_fraction)

@@ -1,0 +1,156 @@
+"""Held targets: raised at once, lowered when holding them has cost as much as an OOM kill."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from support.makers.usage import World, moment
+
+from trimtab.core.model.autoscalers import ContainerRecommendation
+from trimtab.core.model.estimation import Estimator
+from trimtab.core.model.recommendation import RecommendationSettings
+from trimtab.core.model.resources import Resource
+from trimtab.core.usage.containers import PodName
+from trimtab.core.usage.samples import Samples
+
+MIB = 1024**2
+GIB = 1024**3
+HELD = RecommendationSettings(estimator=Estimator.COST)
+
+
+@dataclass
+class Running:
+    """A workload whose pods always get what is published, on nodes with enough room."""
+
+    world: World = field(default_factory=lambda: World(HELD))
+    minute: int = 0
+
+    def __post_init__(self) -> None:
+        self.world.pod("web-0")
+        self.world.publications.refresh()
+
+    def request(self, cpu: float, memory: float, pod: str = "web-0") -> None:
+        """The container of a pod has these requests, and a memory limit of the same size."""
+        amounts = {Resource.CPU: int(cpu), Resource.MEMORY: int(memory)}
+        limits = {Resource.MEMORY: int(memory)}
+        name = PodName(self.world.autoscaler.namespace, pod)
+        self.world.usage.note_requests(name, {"app": amounts}, {"app": limits})
+
+    def use(
+        self, cpu: float, memory: float, *, hours: float, pods: tuple[str, ...] = ("web-0",)
+    ) -> None:
+        """The pods use this much, read every five minutes."""
+        for _ in range(round(hours * 12)):
+            for pod in pods:
+                self.world.cpu([cpu], [self.minute], pod)
+                self.world.memory([memory], [self.minute], pod)
+            self.world.publications.refresh()
+            self.minute += 5
+
+    def kill(self, pod: str = "web-0") -> None:
+        """The container of a pod is OOM-killed."""
+        row = self.world.row(pod)
+        request = self.world.usage.containers.floats("memory")[row]
+        time = moment(self.minute).timestamp()
+        kill = Samples(np.array([row]), np.array([request]), np.array([time]))
+        self.world.usage.add_oom_kills(kill, time)
+        self.world.publications.refresh()
+
+    @property
+    def said(self) -> ContainerRecommendation:
+        (found,) = self.world.publications.recommendation(self.world.autoscaler.identity).containers
+        return found
+
+    @property
+    def memory(self) -> int:
+        return self.said.target[Resource.MEMORY]
+
+
+def test_a_target_starts_at_what_the_pods_request() -> None:
+    running = Running()
+    running.request(500, 2 * GIB)
+    running.use(100, 300 * MIB, hours=1)
+    assert running.said.target == {Resource.CPU: 500, Resource.MEMORY: 2 * GIB}
+    assert running.said.upper_bound is not None
+    assert running.said.upper_bound[Resource.MEMORY] > 10**13
+
+
+def test_memory_that_was_never_needed_is_given_up_after_the_warm_up() -> None:
+    running = Running()
+    running.request(500, 2 * GIB)
+    running.use(100, 600 * MIB, hours=5.9)
+    assert running.memory == 2 * GIB
+    running.use(100, 600 * MIB, hours=1.2)
+    assert running.memory == int(600 * MIB * 1.15 + 96 * MIB)
+
+
+def test_memory_is_raised_at_once_when_more_is_needed() -> None:
+    running = Running()
+    running.request(500, GIB)
+    running.use(100, 300 * MIB, hours=0.5)
+    running.use(100, 1000 * MIB, hours=0.1)
+    assert running.memory == int(1000 * MIB * 1.15 + 96 * MIB)
+    lower = running.said.lower_bound
+    assert lower is not None
+    assert lower[Resource.MEMORY] > GIB
+
+
+def test_a_peak_is_held_until_it_has_cost_as_much_as_an_oom_kill() -> None:
+    running = Running()
+    running.request(100, 600 * MIB)
+    running.use(100, 400 * MIB, hours=8)
+    running.use(100, 2000 * MIB, hours=0.1)
+    held = running.memory
+    # 1.8 GiB more than is needed cost 32 GiB-hours in 18 hours, but 30 hours are the least.
+    running.use(100, 400 * MIB, hours=29)
+    assert running.memory == held
+    running.use(100, 400 * MIB, hours=3)
+    assert running.memory == int(400 * MIB * 1.15 + 96 * MIB)
+
+
+def test_a_kill_raises_memory_by_half_at_once_and_by_more_when_repeated() -> None:
+    running = Running()
+    running.request(100, GIB)
+    running.use(100, 400 * MIB, hours=0.5)
+    running.kill()
+    assert running.memory == GIB * 3 // 2
+    running.minute += 10
+    running.request(100, running.memory)
+    running.kill()
+    assert running.memory == GIB * 3
+
+
+def test_kills_of_several_replicas_with_one_size_count_once() -> None:
+    running = Running()
+    running.world.pod("web-1")
+    for pod in ("web-0", "web-1"):
+        running.request(100, GIB, pod)
+    running.use(100, 400 * MIB, hours=0.5, pods=("web-0", "web-1"))
+    for pod in ("web-0", "web-1"):
+        running.kill(pod)
+        running.minute += 1
+    assert running.memory == GIB * 3 // 2
+
+
+def test_an_annotation_chooses_the_estimator_of_one_autoscaler() -> None:
+    world = World()
+    world.pod("web-0")
+    world.say(annotations={"trimtab.dev/estimator": "cost"})
+    running = Running(world)
+    running.request(100, 2 * GIB)
+    running.use(50, 300 * MIB, hours=1)
+    assert running.memory == 2 * GIB
+    world.say(annotations={})
+    world.publications.refresh()
+    assert running.memory < GIB
+    world.say(annotations={"trimtab.dev/estimator": "cost"})
+    world.publications.refresh()
+    assert running.memory == 2 * GIB
+
+
+def test_every_pod_of_an_autoscaler_follows_a_target_that_was_lowered() -> None:
+    running = Running()
+    running.request(100, 2 * GIB)
+    running.use(100, 600 * MIB, hours=8)
+    upper = running.said.upper_bound
+    assert upper is not None
+    assert running.memory < upper[Resource.MEMORY] < 2 * GIB

@@ -28,12 +28,14 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 DAY_SECONDS = 24 * 60 * 60
 
 
-def differences(case: dict[str, Any]) -> list[str]:
+def differences(case: dict[str, Any], *, keeps_zero_peaks: bool = False) -> list[str]:
     given, theirs = case["input"], case["expected"]
     autoscaler = decode_autoscaler(json.dumps(given["vpa"]).encode())
     gates = given.get("featureGates") or {}
     settings = UsageSettings(
-        allows_overrides=gates.get("PerVPAConfig", False), keeps_oom_ledger=False
+        allows_overrides=gates.get("PerVPAConfig", False),
+        keeps_oom_ledger=False,
+        keeps_zero_peaks=keeps_zero_peaks,
     )
     usage = Usage(settings, RecommendationSettings())
     fill(usage, given, autoscaler)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import recommendation_set
 from golden.deviations import DEVIATIONS, Deviation
+from golden.usage_cases import has_reading_of_zero_bytes
 
 OWN_DIR = Path(__file__).parent
 
@@ -70,3 +72,21 @@ def test_each_deviation_is_still_needed(deviation: Deviation) -> None:
     ]
 
     assert needed
+
+
+def test_keeping_peaks_of_zero_gives_the_original_s_memory_histograms() -> None:
+    wanted = next(one for one in DEVIATIONS if one.applies is has_reading_of_zero_bytes)
+    cases = [
+        case
+        for set_name, case in load(OWN_DIR)
+        if set_name == "recommendation" and has_reading_of_zero_bytes(case)
+    ]
+    found = [
+        line
+        for case in cases
+        for line in recommendation_set.differences(case, keeps_zero_peaks=True)
+        if re.match(wanted.where, line)
+    ]
+
+    assert cases
+    assert found == []

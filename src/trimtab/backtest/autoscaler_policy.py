@@ -68,16 +68,18 @@ class AutoscalerSettings:
     usage: UsageSettings = field(default_factory=UsageSettings)
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     plan: PlanSettings = field(default_factory=lambda: PlanSettings(disruption=_ALONE))
-    floors_unknown: bool = False
-    """True if a resource that was never measured gets its minimum, as in the original (D11)."""
+    follows_original: bool = False
+    """True to replace pods by the original's updater rule instead of by our plan.
+
+    A resource that was never measured then gets its minimum, as in the original (D11).
+    """
 
 
 def original_settings() -> AutoscalerSettings:
     """The original's rules and defaults, as far as our code can follow them."""
     return AutoscalerSettings(
-        usage=UsageSettings(keeps_oom_ledger=False),
-        plan=PlanSettings(disruption=_ALONE, cool_down=timedelta()),
-        floors_unknown=True,
+        usage=UsageSettings(keeps_oom_ledger=False, keeps_zero_peaks=True),
+        follows_original=True,
     )
 
 
@@ -125,7 +127,8 @@ class AutoscalerPolicy:
         self._publications.renew()
         workloads, times = situation.workloads.tolist(), situation.times.tolist()
         numbers = self.numbers(situation.workloads)
-        near = np.flatnonzero(self._may_change(situation, numbers)).tolist()
+        rule = self._original_changes if self._settings.follows_original else self._may_change
+        near = np.flatnonzero(rule(situation, numbers)).tolist()
         decided = [
             self._decide(workloads[each], numbers[each], situation.fleet, _moment(times[each]))
             for each in near
@@ -148,7 +151,7 @@ class AutoscalerPolicy:
     def numbers(self, workloads: Ints) -> Ints:
         """Return the amounts that would be published for some workloads."""
         numbers = self._publications.amounts().numbers[self._groups[workloads]]
-        if not self._settings.floors_unknown:
+        if not self._settings.follows_original:
             return numbers
         floors = [self._settings.recommendations.of(resource).pod_floor for resource in BOTH]
         return np.where(numbers == NO_SAMPLES, np.array(floors)[:, np.newaxis], numbers)
@@ -168,12 +171,33 @@ class AutoscalerPolicy:
             outside.any(axis=1) | killed | (old & (moves >= 0.999 * thresholds.smallest_change))
         )
 
+    def _original_changes(self, situation: PolicySituation, numbers: Ints) -> Booleans:
+        """True for workloads whose pod the original's updater would replace.
+
+        It replaces a pod outside its bounds or soon after a quick OOM kill, and an old one if the
+        change is large enough; after a quick kill only if there is any change.
+        """
+        fleet, workloads = situation.fleet, situation.workloads
+        thresholds = self._settings.plan.thresholds
+        requests = fleet.requests[:, workloads].T
+        target, lower, upper, _ = np.moveaxis(numbers, 2, 0)
+        outside = ((requests < lower) | (requests > upper)).any(axis=1)
+        moves = (np.abs(requests - target) / np.maximum(requests, 1.0)).sum(axis=1)
+        ran = fleet.killed_after[workloads]
+        quick = (ran >= 0) & (ran < thresholds.quick_oom / _MINUTE)
+        old = fleet.age[workloads] >= thresholds.lifetime / _MINUTE
+        due = outside | quick | (old & (moves >= thresholds.smallest_change))
+        return np.asarray(due & ~(quick & (moves == 0)))
+
     def _decide(
         self, workload: int, numbers: Ints, fleet: Fleet, now: datetime
     ) -> "_Decision | None":
         pod = _pod(workload, int(self._generations[workload]), fleet, now)
         recommendation = _recommendation(numbers)
         autoscaler = replace(self._autoscalers[workload], recommendation=(recommendation,))
+        if self._settings.follows_original:
+            wanted = container_resources.wanted_by_autoscaler(pod, autoscaler, ())
+            return _Decision(workload, now, _changed(pod, wanted))
         changed_at = pod.started_at if self._is_resized[workload] else None
         snapshot = Snapshot(
             pods=(ObservedPod(pod, WorkloadName(_NAMESPACE, _KIND, str(workload))),),

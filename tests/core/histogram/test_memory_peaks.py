@@ -24,6 +24,31 @@ def fold_one(
     return fold(window, Readings(owners, values, times), intervals, from_oom_kills=from_oom_kills)
 
 
+@pytest.mark.parametrize(
+    ("window", "readings", "added"),
+    [
+        pytest.param(a_window(110, 0), [(50, 8)], [], id="a peak of zero stays"),
+        pytest.param(a_window(), [(10, 0), (20, 8)], [(0, 110)], id="so does one that opens"),
+        pytest.param(a_window(), [(10, 3), (20, 8)], [(8, 110)], id="a peak of three rises"),
+        pytest.param(a_window(110, 0), [(110, 8)], [(8, 210)], id="the next window sees again"),
+    ],
+)
+def test_a_peak_of_zero_may_be_kept_as_the_original_does(
+    window: Windows, readings: Sequence[tuple[float, float]], added: list[tuple[float, float]]
+) -> None:
+    times, values = (np.array(column, np.float64) for column in zip(*readings, strict=True))
+    owners = np.zeros(len(times), np.int64)
+    folding = fold(
+        window,
+        Readings(owners, values, times),
+        np.array([INTERVAL]),
+        from_oom_kills=False,
+        keeps_zero_peaks=True,
+    )
+
+    assert listed(folding.added) == added
+
+
 def listed(peaks: Peaks) -> list[tuple[float, float]]:
     return list(zip(peaks.value.tolist(), peaks.end.tolist(), strict=True))
 

@@ -67,9 +67,17 @@ class Folding:
 
 
 def fold(
-    windows: Windows, readings: Readings, intervals: Floats, *, from_oom_kills: bool
+    windows: Windows,
+    readings: Readings,
+    intervals: Floats,
+    *,
+    from_oom_kills: bool,
+    keeps_zero_peaks: bool = False,
 ) -> Folding:
-    """Return the windows after the readings, and the booked peaks that change with them."""
+    """Return the windows after the readings, and the booked peaks that change with them.
+
+    With `keeps_zero_peaks`, no reading raises a booked peak of zero, as in the original.
+    """
     # A run is the readings of one container that fall into the same interval. Shapes: readings.*
     # and steps [readings]; owners, opens, ends, peaks.* and booked.* [runs]; all others [windows].
     first = readings.time[run_starts(readings.window)]
@@ -81,6 +89,9 @@ def fold(
     peaks = Peaks(owners, np.maximum.reduceat(readings.value, runs), ends)
 
     booked = Peaks(owners, windows.peak[owners], ends)
+    if keeps_zero_peaks:
+        began_with = np.where(opens, readings.value[runs], booked.value)
+        peaks = Peaks(owners, np.where(began_with == 0, 0.0, peaks.value), ends)
     rises = ~opens & (peaks.value > booked.value)
     last = np.append(run_starts(owners)[1:], len(owners)) - 1
     current = _shift(windows, ends[last], opens[last])

@@ -71,6 +71,8 @@ class UsageSettings:
     oom_min_bump_up_bytes: int = 100 * MIB
     keeps_oom_ledger: bool = True
     """True to keep every memory target at or above the need that recent OOM kills showed."""
+    keeps_zero_peaks: bool = False
+    """True to see nothing more of a memory window that began with zero bytes, as the original."""
     allows_overrides: bool = True
     """True if an autoscaler's policy may override the four memory settings (PerVPAConfig)."""
 
@@ -118,6 +120,11 @@ class Aggregates:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def keeps_zero_peaks(self) -> bool:
+        """True if no reading raises a booked memory peak of zero."""
+        return self._settings.keeps_zero_peaks
 
     def floats(self, column: str) -> Floats:
         """Return a column of numbers or times; it is stale once another aggregate was created."""

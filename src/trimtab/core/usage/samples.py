@@ -213,6 +213,7 @@ def _fold(
         Readings(positions, fresh.values, fresh.times),
         aggregates.floats("interval")[owners],
         from_oom_kills=from_oom_kills,
+        keeps_zero_peaks=aggregates.keeps_zero_peaks,
     )
     containers.put_windows(rows, folding.windows)
     aggregates.take_back_peaks(owners, folding.removed)

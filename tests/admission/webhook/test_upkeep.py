@@ -340,6 +340,45 @@ def test_f39_files_that_are_swapped_are_published_first_and_shown_then(tmp_path:
     play(story)
 
 
+class SlowHost(SimulatedWebhookHost):
+    """A server that answers late, with what is there by then."""
+
+    delay = timedelta()
+
+    async def fetch_registration(self, name: str) -> Registration | None:
+        await VirtualClock().sleep(self.delay)
+        return await super().fetch_registration(name)
+
+
+def test_f39_an_authority_that_comes_during_a_slow_read_is_as_new_as_it_is(tmp_path: Path) -> None:
+    files = MountedFiles(tmp_path)
+    old, new = an_authority(), an_authority()
+    files.put(old, a_pair(old, "old"))
+
+    async def story(scene: Scene) -> None:
+        world = World(clock=scene.clock, random=Random(1))
+        scene.host = host = SlowHost(world, Admitting(world))
+        copy = await scene.start(BY_URL, files.keys())
+        await scene.clock.sleep(A_WHILE)
+        files.put(new, a_pair(new, "new"))
+        # Another copy publishes the authority just before this one gets its answer.
+        host.delay = LIVES.trust_delay - timedelta(seconds=2)
+        await scene.clock.sleep(LIVES.trust_delay - timedelta(seconds=3))
+        host.delay = timedelta()
+        found = await scene.registration()
+        if new.certificate.strip() not in await scene.bundle():
+            both = with_bundle(found, f"{await scene.bundle()}{new.certificate}")
+            await host.write_registration(found, both)
+        for _ in range(int(LIVES.trust_delay.total_seconds()) - 1):
+            assert not is_believed(copy.context, new.certificate, "127.0.0.1")
+            await scene.clock.sleep(timedelta(seconds=1))
+        await scene.clock.sleep(A_WHILE)
+
+        assert is_believed(copy.context, new.certificate, "127.0.0.1")
+
+    play(story)
+
+
 FOUND = "New certificate found, reloading"
 FOUND_CLIENT_CA = "New client CA found, reloading and patching webhook"
 PATCHED = "Successfully patched webhook with new client CA"

@@ -169,14 +169,13 @@ class WebhookUpkeep:
         return False
 
     async def _look(self) -> _Facts:
-        # Taken before the requests: the facts are never older than this time.
-        now = self._clock.now()
         keyring = await self._keys.read()
         settings = self._settings
         is_wanted = settings.registers or settings.keeps_bundle
         name = settings.registration.name
         found = await self._host.fetch_registration(name) if is_wanted else None
-        return _Facts(now, keyring, found)
+        # Taken after the requests: an authority that came during a slow one was not seen before.
+        return _Facts(self._clock.now(), keyring, found)
 
     def _log_found(self, keyring: Keyring | None) -> None:
         """Log, in the original's words, that files or Secret hold another certificate than before.

@@ -14,8 +14,8 @@ from support.makers.records import NOW
 from support.servers.waiting import until
 from support.strategies.plans import a_snapshot, some_settings
 
-from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.server.server import WebhookServer
+from trimtab.api.http.requests import HttpRequest
 from trimtab.core.changes.outcomes import Outcome
 from trimtab.core.updates.plan import plan
 

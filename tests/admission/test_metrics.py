@@ -22,7 +22,7 @@ from trimtab.admission.reports import (
     add_up,
     count_up,
 )
-from trimtab.cli.runtime.http_server import format_metrics
+from trimtab.cli.runtime.pages import format_metrics
 
 
 def shown(*tallies: AdmissionCounts) -> CollectorRegistry:

@@ -25,9 +25,9 @@ from support.makers.reviews import (
 
 from trimtab.admission.admit import AdmitOutcome
 from trimtab.admission.reports import Reviewed, ReviewStatus, ReviewTrouble
-from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.server.request_queue import QueueShare
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.api.http.requests import HttpRequest
 from trimtab.core.model.autoscalers import BoostType, CpuBoost, TargetReference
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.json_patch import Add
@@ -561,7 +561,9 @@ def test_a_pod_of_an_unknown_owner_waits_unless_it_is_large(
         rollout = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "new", "uid": "u"}
         pod["metadata"]["ownerReferences"][0] |= rollout
         pod["metadata"]["annotations"] = {"note": "x" * note_bytes}
-        request = HttpRequest("application/json", json.dumps(a_review(pod)).encode())
+        request = HttpRequest(
+            {"content-type": "application/json"}, json.dumps(a_review(pod)).encode()
+        )
         found = Webhook(cluster).answering.answer(request, 0.0, may_wait=True)
 
         assert isinstance(found, QueueShare) is waits

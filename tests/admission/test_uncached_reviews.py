@@ -12,8 +12,8 @@ from support.makers.records import MIB, a_recommendation, amounts
 from support.makers.reviews import Json, Webhook, a_pod_object, a_review
 
 from trimtab.admission.admit import Admission
-from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.sizing_cache import IncomingPod
+from trimtab.api.http.requests import HttpRequest
 
 WORKLOADS, SIZES = 200, 4
 MOST_CALLS = 225
@@ -46,7 +46,10 @@ def a_webhook() -> Webhook:
 def requests_in_random_order() -> list[HttpRequest]:
     pods = [a_pod_of(number, size) for number in range(WORKLOADS) for size in range(SIZES)]
     random.Random(1).shuffle(pods)
-    return [HttpRequest("application/json", json.dumps(a_review(each)).encode()) for each in pods]
+    return [
+        HttpRequest({"content-type": "application/json"}, json.dumps(a_review(each)).encode())
+        for each in pods
+    ]
 
 
 def count_calls(act: Callable[[], object]) -> int:

@@ -25,7 +25,18 @@ def _request(*headers: str, line: str = "POST / HTTP/1.1", body: bytes = BODY) -
     return "\r\n".join(lines).encode("latin-1") + _END + body
 
 
+def _in_chunks(
+    *headers: str,
+    encoding: str = "chunked",
+    line: str = "POST / HTTP/1.1",
+    chunks: bytes = b"0\r\n\r\n",
+) -> bytes:
+    lines = [line, "Host: webhook", f"Transfer-Encoding: {encoding}", *headers]
+    return "\r\n".join(lines).encode() + _END + chunks
+
+
 GOOD = _request()
+_MUCH = b"100000\r\n%b\r\n" % (b" " * 1024 * _KIB) * 6
 _CHUNKED = "Transfer-Encoding: chunked"
 
 SHAPES = (
@@ -50,7 +61,7 @@ SHAPES = (
     # First line.
     Shape("GET", _request(line="GET / HTTP/1.1"), (405,)),
     Shape("CONNECT", _request(line="CONNECT a:443 HTTP/1.1"), (405,)),
-    Shape("a method in small letters", _request(line="post / HTTP/1.1"), (405,)),
+    Shape("a method in small letters", _request(line="post / HTTP/1.1"), (400,)),
     Shape("no version", _request(line="POST /"), (400,)),
     Shape("HTTP/2 in text", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400,)),
     Shape("HTTP/0.9", b"GET /\r\n\r\n", (400,)),
@@ -69,11 +80,20 @@ SHAPES = (
     Shape("length beyond 64 bits", _request("Content-Length: " + "9" * 30), (400,)),
     Shape("length beyond 5 MiB", _request("Content-Length: 5242881"), (413,)),
     # Chunks.
-    Shape("chunks", _request(_CHUNKED, "X-Length: 0", body=b"0\r\n\r\n"), (411,)),
-    Shape("chunks and a length", _request(_CHUNKED, f"Content-Length: {len(BODY)}"), (411,)),
-    Shape("chunked twice", _request(_CHUNKED, _CHUNKED), (411,)),
-    Shape("an unknown encoding", _request("Transfer-Encoding: xchunked"), (411,)),
-    Shape("chunked in capitals", _request("TRANSFER-ENCODING: CHUNKED"), (411,)),
+    Shape("chunks and a length", _request(_CHUNKED, f"Content-Length: {len(BODY)}"), (400,)),
+    Shape("chunked twice", _in_chunks(_CHUNKED), (400,)),
+    Shape("an unknown encoding", _in_chunks(encoding="xchunked"), (400,)),
+    Shape("an encoding beside chunks", _in_chunks(encoding="gzip, chunked"), (400,)),
+    Shape("chunks in HTTP/1.0", _in_chunks(line="POST / HTTP/1.0"), (400,)),
+    Shape("a chunk beyond 64 bits", _in_chunks(chunks=b"F" * 17 + b"\r\n"), (400,)),
+    Shape("a chunk with a sign", _in_chunks(chunks=b"-1\r\n"), (400,)),
+    Shape("a chunk that is longer than its size", _in_chunks(chunks=b"1\r\nabc"), (400,)),
+    Shape("chunks that end in LF", _in_chunks(chunks=b"1\na\n0\n\n"), (400,)),
+    Shape("a size of 17 KiB", _in_chunks(chunks=b"0" * 17 * _KIB), (431,)),
+    Shape("an extension of 17 KiB", _in_chunks(chunks=b"1;" + b"a" * 17 * _KIB), (431,)),
+    Shape("trailers without an end", _in_chunks(chunks=b"0\r\n" + b"A: b\r\n" * 3000), (431,)),
+    Shape("chunks of more than 5 MiB", _in_chunks(chunks=_MUCH), (413,)),
+    Shape("a change of protocol", _request("Connection: upgrade", "Upgrade: h2c"), (400,)),
     # Sizes.
     Shape("a header of 17 KiB", _request("A: " + "b" * 17 * _KIB), (431,)),
     Shape("4 000 headers", _request(*(f"A{number}: b" for number in range(4000))), (431,)),

@@ -10,7 +10,7 @@ from support.makers.records import MIB, a_container, amounts, minutes
 from support.readers.metrics_page import differences
 
 from reference.original_metrics import RECOMMENDER
-from trimtab.cli.runtime.http_server import format_metrics
+from trimtab.cli.runtime.pages import format_metrics
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.pods import Allocation, ContainerKind
 from trimtab.recommender.controller import Recommender

@@ -13,7 +13,7 @@ from support.readers.metrics_page import differences
 
 from reference.original_metrics import UPDATER
 from trimtab.api.wire.status_errors import Status
-from trimtab.cli.runtime.http_server import format_metrics
+from trimtab.cli.runtime.pages import format_metrics
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.updater.controller import Updater

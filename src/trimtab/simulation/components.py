@@ -10,7 +10,7 @@ from typing import Final
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.owner_cache import NotYetError
-from trimtab.admission.server.server import USUAL_LIMITS
+from trimtab.admission.server.limits import USUAL_LIMITS
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.webhook.status_lease import StatusLease
 from trimtab.api.admission.new_pods import NewPod

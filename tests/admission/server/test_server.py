@@ -17,9 +17,9 @@ import uvloop
 from support.makers.certificates import Pair, a_pair, an_authority
 from support.servers.waiting import until
 
-from trimtab.admission.server.http import HttpRequest
+from trimtab.admission.server.limits import ServerLimits
 from trimtab.admission.server.request_queue import QueueShare
-from trimtab.admission.server.server import ServerLimits, WebhookServer, keep_memory
+from trimtab.admission.server.server import WebhookServer, keep_memory
 from trimtab.admission.server.tls import (
     CertificateFiles,
     TlsVersion,
@@ -29,6 +29,7 @@ from trimtab.admission.server.tls import (
     parse_version,
     require_clients,
 )
+from trimtab.api.http.requests import HttpRequest
 from trimtab.cluster.auth.credentials import show_certificate
 
 LOOPBACK = "127.0.0.1"
@@ -141,9 +142,10 @@ async def a_server(
     limits: ServerLimits = QUICK,
     send_buffer: int | None = None,
     give_back: Callable[[], None] = keep_memory,
+    timer: Callable[[], float] | None = None,
 ) -> AsyncIterator[Open]:
     echo = Echo()
-    server = WebhookServer(echo, echo.timer, limits, give_back)
+    server = WebhookServer(echo, timer or echo.timer, limits, give_back)
     with socket.create_server((LOOPBACK, 0)) as listener:
         if send_buffer is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
@@ -337,6 +339,31 @@ def test_a_body_that_is_too_large_is_refused_before_it_has_come(play: Play) -> N
     play(scene)
 
 
+def test_a_body_in_chunks_is_answered_like_any_other(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            chunks = b"4\r\nwhat\r\n4;x=y\r\never\r\n0\r\n\r\n"
+            head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+            client.writer.write(head + chunks)
+
+            assert await client.read() == (200, b"whatever")
+            assert await client.ask(b"and on") == (200, b"and on")
+
+    play(scene)
+
+
+def test_a_body_in_chunks_is_refused_where_it_is_too_large(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            client.writer.write(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+            client.writer.write(b"FFFFFFFFFFFFFFF\r\n" + b" " * (5 * 1024 * 1024 + 1))
+
+            assert await client.read() == (413, b"")
+            assert it.server.buffered_bytes == 0
+
+    play(scene)
+
+
 def test_who_was_refused_is_ended_whatever_it_still_sends(play: Play) -> None:
     async def scene() -> None:
         async with a_server() as it, a_client(it.port) as client:
@@ -403,7 +430,7 @@ def test_small_requests_are_answered_before_large_ones_that_came_earlier(play: P
             sizes = [*(100_000 for _ in range(6)), 5, 5]
             # All at once, as after a pause of the event loop.
             for connection, size in zip(connections, sizes, strict=True):
-                connection._take(HttpRequest("", b"%d" % size + b" " * size))
+                connection._take(HttpRequest({}, b"%d" % size + b" " * size))
             answers = [await client.read() for client in clients]
 
             assert [int(body) for _, body in answers] == sizes
@@ -503,8 +530,11 @@ def test_a_request_is_put_off_a_few_times_and_no_longer_than_patience_lasts(play
     async def scene() -> None:
         loop = asyncio.get_running_loop()
         limits = ServerLimits(patience=timedelta(milliseconds=300))
-        async with a_server(limits=limits) as it, a_client(it.port) as client:
-            it.echo.is_ready, it.server.timer = False, loop.time
+        async with (
+            a_server(limits=limits, timer=loop.time) as it,
+            a_client(it.port) as client,
+        ):
+            it.echo.is_ready = False
             began = loop.time()
             answer = await client.ask(b"who?")
             took = loop.time() - began
@@ -544,7 +574,7 @@ def test_a_large_request_is_put_off_like_others(play: Play) -> None:
 
 def take(it: Open, number: int, namespace: str, body: bytes = b"?") -> None:
     """Let a connection ask for something in a namespace."""
-    list(it.server._connections)[number]._take(HttpRequest(namespace, body))
+    list(it.server._connections)[number]._take(HttpRequest({"content-type": namespace}, body))
 
 
 def test_a_namespace_makes_room_for_others_by_what_it_has_waiting(play: Play) -> None:
@@ -578,11 +608,9 @@ def test_a_namespace_makes_room_for_others_by_what_it_has_waiting(play: Play) ->
 def test_retries_of_costly_requests_leave_time_for_others(play: Play) -> None:
     async def scene() -> None:
         loop = asyncio.get_running_loop()
-
         limits = ServerLimits(patience=timedelta(seconds=1))
-        async with a_server(limits=limits) as it, AsyncExitStack() as stack:
+        async with a_server(limits=limits, timer=loop.time) as it, AsyncExitStack() as stack:
             it.echo.is_ready, it.echo.cost_seconds = False, 0.01
-            it.server.timer = loop.time
             clients = [await stack.enter_async_context(a_client(it.port)) for _ in range(16)]
             await asyncio.gather(*(client.ask(b"?") for client in clients))
 

@@ -22,8 +22,9 @@ from trimtab.api.wire.status_errors import Status
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.common import PageFlags
 from trimtab.cli.runtime.component import check_pages
-from trimtab.cli.runtime.http_server import Page, Protection, serving, serving_probes
+from trimtab.cli.runtime.http_server import serving, serving_probes
 from trimtab.cli.runtime.page_guard import PageGuard, _show_certificate, _show_self_signed
+from trimtab.cli.runtime.pages import Page, Protection
 from trimtab.cluster.errors import UnreachableError, refusal
 from trimtab.core.webhook.page_access import Access, Decision, Token
 

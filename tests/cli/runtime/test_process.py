@@ -16,7 +16,7 @@ import pytest
 from support.fakes.clocks import run_virtually
 from support.fakes.lease_server import Candidate, LeaseServer, wait_for
 
-from trimtab.admission.server.server import USUAL_LIMITS
+from trimtab.admission.server.limits import USUAL_LIMITS
 from trimtab.cli.errors import FailedError
 from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.runtime import logs

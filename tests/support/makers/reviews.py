@@ -15,8 +15,8 @@ from trimtab.admission.overlap_guard import MAX_PATIENCE, OverlapGuard
 from trimtab.admission.reports import AdmissionCounts
 from trimtab.admission.review import Probe, Reviewer, no_probe
 from trimtab.admission.server.handler import Answering
-from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.api.http.requests import HttpRequest
 
 Json = dict[str, Any]
 
@@ -100,7 +100,7 @@ class Webhook:
         while True:
             waited = loop_seconds() - came
             found = self.answering.answer(
-                HttpRequest("application/json", json.dumps(review).encode()),
+                HttpRequest({"content-type": "application/json"}, json.dumps(review).encode()),
                 waited,
                 may_wait=waited < MAX_PATIENCE.total_seconds(),
             )
@@ -111,7 +111,7 @@ class Webhook:
 
     def send(self, body: bytes, content_type: str = "application/json") -> Json:
         """The answer to whatever is sent."""
-        found = self.answering.answer(HttpRequest(content_type, body), 0.0)
+        found = self.answering.answer(HttpRequest({"content-type": content_type}, body), 0.0)
         assert isinstance(found, bytes)
         answer: Json = json.loads(found)
         return answer

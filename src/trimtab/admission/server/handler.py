@@ -18,10 +18,10 @@ from trimtab.admission.reports import (
     ReviewTrouble,
 )
 from trimtab.admission.review import UNCHANGED, Review, Reviewer, conclude
-from trimtab.admission.server.http import HttpRequest
 from trimtab.admission.server.request_queue import QueueShare
 from trimtab.api.admission import reviews
 from trimtab.api.admission.reviews import AdmissionRequest, Refused
+from trimtab.api.http.requests import HttpRequest
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.ports import NO_TRACES, Tracer
 

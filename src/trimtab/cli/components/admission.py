@@ -27,7 +27,8 @@ from trimtab.admission.reports import AdmissionCounts
 from trimtab.admission.review import Reviewer
 from trimtab.admission.server import tls
 from trimtab.admission.server.handler import Answering
-from trimtab.admission.server.server import ServerLimits, WebhookServer
+from trimtab.admission.server.limits import ServerLimits
+from trimtab.admission.server.server import WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.webhook.upkeep import UpkeepSettings
 from trimtab.cli import errors

@@ -6,6 +6,7 @@ import ssl
 from http import HTTPStatus
 from typing import Final
 
+from trimtab.api.http.responses import ResponseError
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster import address, errors
 from trimtab.cluster.errors import (
@@ -18,7 +19,6 @@ from trimtab.cluster.errors import (
     UnreachableError,
 )
 from trimtab.cluster.http.connections import ProxyError
-from trimtab.cluster.http.responses import ResponseError
 
 CRDS_MISSING: Final = (
     "the CRDs are missing: trimtab crds | kubectl apply --server-side --force-conflicts -f -"

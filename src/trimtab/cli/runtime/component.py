@@ -32,8 +32,9 @@ from trimtab.cli.runtime.health import (
     list_shortcomings,
     watch_obstacles,
 )
-from trimtab.cli.runtime.http_server import Page, Probes, parse_address, serving, serving_probes
+from trimtab.cli.runtime.http_server import parse_address, serving, serving_probes
 from trimtab.cli.runtime.page_guard import protecting
+from trimtab.cli.runtime.pages import Page, Probes
 from trimtab.cli.runtime.tracing import traced
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client

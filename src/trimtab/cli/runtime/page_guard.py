@@ -21,7 +21,7 @@ from trimtab.admission.server import tls
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cli.errors import FailedError
 from trimtab.cli.flags.common import PageFlags
-from trimtab.cli.runtime.http_server import Protection
+from trimtab.cli.runtime.pages import Protection
 from trimtab.cluster import errors
 from trimtab.cluster.auth import credentials
 from trimtab.cluster.auth.credentials import Connection

@@ -17,6 +17,7 @@ from typing import Final, Self, TypeVar
 from urllib.parse import urlencode
 
 from trimtab import __version__
+from trimtab.api.http.responses import Head, TooLongError
 from trimtab.api.wire import status_errors
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.status_errors import Status
@@ -26,7 +27,6 @@ from trimtab.cluster.errors import ApiError, TooLargeError, UnauthorizedError, U
 from trimtab.cluster.http import retries
 from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
 from trimtab.cluster.http.rate_limit import RequestBudget
-from trimtab.cluster.http.responses import Head, TooLongError
 from trimtab.cluster.http.retries import RetrySettings
 from trimtab.cluster.ports import NO_TRACES, Clock, Span, Tracer
 

@@ -12,8 +12,8 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, cast
 
+from trimtab.api.http.responses import Head, ResponseError, ResponseReader, TooLongError
 from trimtab.cluster.address import Address, parse_address
-from trimtab.cluster.http.responses import Head, ResponseError, ResponseReader, TooLongError
 
 MAX_CONNECTIONS: Final = 256
 """Every watch holds one connection as long as it lasts."""

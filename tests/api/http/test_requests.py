@@ -1,13 +1,18 @@
 """Requests out of bytes, whatever way these come in."""
 
+import gc
 import time
+import tracemalloc
+import weakref
 from http import HTTPStatus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.admission.server.http import (
+from trimtab.admission.server.connections import check_head
+from trimtab.admission.server.limits import MAX_BODY_BYTES
+from trimtab.api.http.requests import (
     MAX_HEAD_BYTES,
     HttpFlaw,
     HttpRequest,
@@ -27,6 +32,28 @@ def a_request(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def in_chunks(
+    chunks: bytes,
+    *headers: str,
+    encoding: str = "chunked",
+    line: str = "POST / HTTP/1.1",
+) -> bytes:
+    """A request whose body comes in chunks."""
+    lines = [line, f"Transfer-Encoding: {encoding}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + chunks
+
+
+def a_reader(max_body_bytes: int = MAX_BODY_BYTES) -> RequestReader:
+    """A reader as the webhook has it."""
+    return RequestReader(max_body_bytes, check_head)
+
+
+def expected(body: bytes, *headers: tuple[str, str]) -> HttpRequest:
+    """The request that `a_request` makes."""
+    usual = {"host": "webhook", "content-type": "application/json", **dict(headers)}
+    return HttpRequest({**usual, "content-length": str(len(body))}, body, target="/?timeout=5s")
+
+
 def read_all(reader: RequestReader) -> list[HttpRequest | HttpFlaw]:
     found = []
     while (one := reader.read()) is not None:
@@ -37,49 +64,11 @@ def read_all(reader: RequestReader) -> list[HttpRequest | HttpFlaw]:
 
 
 def test_a_request_as_an_api_server_writes_it_is_read_whole() -> None:
-    reader = RequestReader()
+    reader = a_reader()
     reader.feed(a_request())
 
-    assert reader.read() == HttpRequest("application/json", BODY)
+    assert reader.read() == expected(BODY)
     assert reader.read() is None
-    assert not reader.is_amid_request
-
-
-STREAMS = st.one_of(
-    st.builds(a_request, st.binary(max_size=40)),
-    st.builds(lambda one, more: one + more, st.builds(a_request), st.binary(max_size=9)),
-    st.builds(lambda count: a_request()[:count], st.integers(0, len(a_request()))),
-    st.binary(max_size=60),
-)
-
-
-@given(STREAMS, STREAMS, st.integers(0, 30))
-def test_a_request_that_is_read_at_once_is_the_one_that_is_read_step_by_step(
-    first: bytes, second: bytes, max_body_bytes: int
-) -> None:
-    hasty, patient = RequestReader(max_body_bytes), RequestReader(max_body_bytes)
-    found: list[HttpRequest | HttpFlaw] = []
-    for stream in (first, second):
-        if (one := hasty.read_at_once(stream)) is not None:
-            found.append(one)
-        else:
-            hasty.feed(stream)
-            found += read_all(hasty)
-        patient.feed(stream)
-        expected = read_all(patient)
-
-        assert found == expected
-        assert hasty.buffered_bytes == patient.buffered_bytes
-
-        if any(isinstance(each, HttpFlaw) for each in found):
-            return
-        found.clear()
-
-
-def test_a_request_in_one_piece_is_read_at_once_and_leaves_nothing_behind() -> None:
-    reader = RequestReader()
-
-    assert reader.read_at_once(a_request()) == HttpRequest("application/json", BODY)
     assert not reader.is_amid_request
 
 
@@ -91,14 +80,67 @@ def test_requests_are_the_same_however_their_bytes_are_cut(
     bodies: list[bytes], cuts: list[int]
 ) -> None:
     stream = b"".join(a_request(body) for body in bodies)
-    reader, found = RequestReader(), []
+    reader, found = a_reader(), []
     for cut in [*cuts, len(stream)]:
         reader.feed(stream[:cut])
         stream = stream[cut:]
         found += read_all(reader)
 
-    assert found == [HttpRequest("application/json", body) for body in bodies]
+    assert found == [expected(body) for body in bodies]
     assert reader.buffered_bytes == 0
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(1, 9), min_size=1), st.data())
+def test_a_body_in_chunks_is_the_same_however_it_is_cut(
+    body: bytes, sizes: list[int], data: st.DataObject
+) -> None:
+    chunks, rest = b"", body
+    while rest:
+        size = data.draw(st.sampled_from(sizes))
+        chunks += b"%x\r\n%b\r\n" % (len(rest[:size]), rest[:size])
+        rest = rest[size:]
+    stream = in_chunks(chunks + b"0\r\nTrailer: x\r\n\r\n") + a_request()
+    reader, found = a_reader(), []
+    while stream:
+        cut = data.draw(st.integers(1, 40))
+        reader.feed(stream[:cut])
+        stream = stream[cut:]
+        found += read_all(reader)
+
+    assert found == [
+        HttpRequest({"transfer-encoding": "chunked"}, body, target="/"),
+        expected(BODY),
+    ]
+    assert reader.buffered_bytes == 0
+
+
+def test_a_body_in_chunks_of_one_byte_takes_no_more_memory_than_it_has() -> None:
+    reader = a_reader()
+    tracemalloc.start()
+    try:
+        reader.feed(in_chunks(b"1\r\nx\r\n" * 100_000))
+        before = tracemalloc.get_traced_memory()[0]
+        assert reader.read() is None
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert after - before < 200_000
+    assert reader.buffered_bytes > 100_000
+
+
+def test_a_reader_that_is_closed_leaves_nothing_to_the_garbage_collector() -> None:
+    reader = a_reader()
+    reader.feed(a_request()[:-1])
+    reader.read()
+    remains = weakref.ref(reader)
+    gc.disable()
+    try:
+        reader.close()
+        del reader
+        assert remains() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +154,28 @@ def test_requests_are_the_same_however_their_bytes_are_cut(
         pytest.param(b"\x16\x03\x01 nonsense\r\n\r\n", 400, id="not HTTP at all"),
         pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", 411, id="no length"),
         pytest.param(
-            a_request(BODY, "Transfer-Encoding: chunked"), 411, id="chunks beside a length"
+            a_request(BODY, "Transfer-Encoding: chunked"), 400, id="chunks beside a length"
+        ),
+        pytest.param(in_chunks(b"", "Transfer-Encoding: chunked"), 400, id="chunked twice"),
+        pytest.param(in_chunks(b"", encoding="gzip, chunked"), 400, id="an encoding beside chunks"),
+        pytest.param(in_chunks(b"", encoding="xchunked"), 400, id="an unknown encoding"),
+        pytest.param(in_chunks(b"", line="POST / HTTP/1.0"), 400, id="chunks in HTTP/1.0"),
+        pytest.param(in_chunks(b"-1\r\na\r\n"), 400, id="a chunk below zero"),
+        pytest.param(in_chunks(b"0x1\r\na\r\n"), 400, id="a size with a prefix"),
+        pytest.param(in_chunks(b"1 \r\na\r\n"), 400, id="a blank after a size"),
+        pytest.param(in_chunks(b"1\na\n"), 400, id="chunks that end in LF"),
+        pytest.param(in_chunks(b"1;a\nb\r\na\r\n"), 400, id="a bare LF in an extension"),
+        pytest.param(in_chunks(b"1\r\nabc"), 400, id="a chunk that is longer than its size"),
+        pytest.param(in_chunks(b"F" * 17 + b"\r\n"), 400, id="a chunk beyond all numbers"),
+        pytest.param(in_chunks(b"0" * MAX_HEAD_BYTES), 431, id="a size without end"),
+        pytest.param(in_chunks(b"1;" + b"a" * MAX_HEAD_BYTES), 431, id="an endless extension"),
+        pytest.param(
+            in_chunks(b"0\r\n" + b"A: b\r\n" * (MAX_HEAD_BYTES // 6)), 431, id="endless trailers"
+        ),
+        pytest.param(in_chunks(b"0\r\nA: b\r\n c\r\n"), 400, id="a folded trailer"),
+        pytest.param(b"\r\n" + a_request(), 400, id="an empty line before it"),
+        pytest.param(
+            a_request(BODY, "Connection: upgrade", "Upgrade: h2c"), 400, id="a change of protocol"
         ),
         pytest.param(a_request(BODY, "Content-Length: 3"), 400, id="two lengths"),
         pytest.param(a_request(BODY, "X: a\nY: b"), 400, id="a bare LF in a header"),
@@ -132,13 +195,18 @@ def test_requests_are_the_same_however_their_bytes_are_cut(
         pytest.param(a_request(BODY, " folded: header"), 400, id="a folded header"),
         pytest.param(a_request(BODY, "no colon"), 400, id="a header without a colon"),
         pytest.param(a_request(BODY, "Odd : value"), 400, id="a space before the colon"),
-        pytest.param(b"A" * MAX_HEAD_BYTES, 431, id="a head without end"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nA: " + b"b" * MAX_HEAD_BYTES, 431, id="a head without end"
+        ),
+        pytest.param(
+            a_request(BODY, "A: " + "b" * MAX_HEAD_BYTES), 431, id="a head that is too long"
+        ),
     ],
 )
 def test_what_can_be_read_in_two_ways_or_is_too_much_is_refused(stream: bytes, status: int) -> None:
-    reader = RequestReader()
+    reader = a_reader()
     reader.feed(stream)
-    slow = RequestReader()
+    slow = a_reader()
     found = None
     for byte in stream:
         slow.feed(bytes((byte,)))
@@ -151,7 +219,7 @@ def test_what_can_be_read_in_two_ways_or_is_too_much_is_refused(stream: bytes, s
 
 
 def test_a_head_that_comes_byte_by_byte_costs_little() -> None:
-    reader = RequestReader()
+    reader = a_reader()
     began = time.process_time()
     for byte in b"POST / HTTP/1.1\r\nX-Long: " + b"x" * 16_000:
         reader.feed(bytes((byte,)))
@@ -162,11 +230,11 @@ def test_a_head_that_comes_byte_by_byte_costs_little() -> None:
 
 
 def test_a_body_of_exactly_five_mebibytes_is_taken() -> None:
-    reader = RequestReader()
+    reader = a_reader()
     body = b" " * (5 * 1024 * 1024)
     reader.feed(a_request(body))
 
-    assert reader.read() == HttpRequest("application/json", body)
+    assert reader.read() == expected(body)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +246,7 @@ def test_a_body_of_exactly_five_mebibytes_is_taken() -> None:
     ],
 )
 def test_a_connection_goes_on_as_its_client_wishes(stream: bytes, *, keeps_alive: bool) -> None:
-    reader = RequestReader()
+    reader = a_reader()
     reader.feed(stream)
     found = reader.read()
 
@@ -188,7 +256,7 @@ def test_a_connection_goes_on_as_its_client_wishes(stream: bytes, *, keeps_alive
 
 @given(st.binary(max_size=300))
 def test_no_bytes_make_the_reader_raise(stream: bytes) -> None:
-    reader = RequestReader()
+    reader = a_reader()
     reader.feed(stream)
     read_all(reader)
 

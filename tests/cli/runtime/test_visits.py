@@ -13,13 +13,8 @@ import pytest
 import uvloop
 from support.servers.waiting import until
 
-from trimtab.cli.runtime.http_server import (
-    Answering,
-    PageRequest,
-    PageResponse,
-    VisitLimits,
-    Visits,
-)
+from trimtab.api.http.requests import HttpRequest
+from trimtab.cli.runtime.visits import Answering, PageResponse, VisitLimits, Visits
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)
@@ -43,7 +38,7 @@ def in_either_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable
     return play
 
 
-async def echo(request: PageRequest) -> PageResponse:
+async def echo(request: HttpRequest) -> PageResponse:
     """The target comes back."""
     return PageResponse(HTTPStatus.OK, request.target.encode())
 
@@ -179,7 +174,7 @@ async def test_half_a_request_counts_from_its_beginning() -> None:
 async def test_who_waits_for_an_answer_stays_while_somebody_is_silent() -> None:
     asked, ready = asyncio.Event(), asyncio.Event()
 
-    async def take_long(request: PageRequest) -> PageResponse:
+    async def take_long(request: HttpRequest) -> PageResponse:
         if request.target == "/slow":
             asked.set()
             await ready.wait()
@@ -201,7 +196,7 @@ async def test_who_waits_for_an_answer_stays_while_somebody_is_silent() -> None:
 async def test_where_all_wait_for_answers_the_first_of_them_makes_room() -> None:
     asked = list[str]()
 
-    async def answer_pings(request: PageRequest) -> PageResponse:
+    async def answer_pings(request: HttpRequest) -> PageResponse:
         asked.append(request.target)
         if request.target == "/slow":
             await asyncio.Event().wait()
@@ -267,7 +262,7 @@ async def test_byte_after_byte_is_no_way_to_stay() -> None:
 
 @in_either_loop
 async def test_of_an_answer_that_nobody_reads_only_a_piece_is_copied() -> None:
-    async def answer_much(request: PageRequest) -> PageResponse:
+    async def answer_much(request: HttpRequest) -> PageResponse:
         return replace(await echo(request), body=bytes(50_000_000))
 
     async with a_scene(replace(FEW, idle_time=SHORT), answer_much) as scene:
@@ -295,7 +290,7 @@ async def test_answers_that_nobody_reads_are_bounded_together(
 ) -> None:
     asked = list[str]()
 
-    async def answer_much(request: PageRequest) -> PageResponse:
+    async def answer_much(request: HttpRequest) -> PageResponse:
         asked.append(request.target)
         return replace(await echo(request), body=make_body())
 
@@ -312,7 +307,7 @@ async def test_answers_that_nobody_reads_are_bounded_together(
 
 @in_either_loop
 async def test_one_answer_may_be_larger_than_all_together() -> None:
-    async def answer_much(request: PageRequest) -> PageResponse:
+    async def answer_much(request: HttpRequest) -> PageResponse:
         return replace(await echo(request), body=bytes(6_000_000))
 
     async with a_scene(replace(FEW, unread_bytes=1000), answer_much) as scene:
@@ -326,7 +321,7 @@ async def test_one_answer_may_be_larger_than_all_together() -> None:
 async def test_who_sends_many_requests_in_a_row_is_not_the_only_one_who_is_heard() -> None:
     asked = list[str]()
 
-    async def note(request: PageRequest) -> PageResponse:
+    async def note(request: HttpRequest) -> PageResponse:
         asked.append(request.target)
         return await echo(request)
 
@@ -358,9 +353,9 @@ BAD_HEADS = [
 async def test_a_head_that_is_malformed_or_too_long_is_refused(
     before: bytes, sent: bytes, status: int
 ) -> None:
-    asked = list[PageRequest]()
+    asked = list[HttpRequest]()
 
-    async def note(request: PageRequest) -> PageResponse:
+    async def note(request: HttpRequest) -> PageResponse:
         asked.append(request)
         return await echo(request)
 

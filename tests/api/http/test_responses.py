@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.cluster.http.responses import MAX_HEAD_BYTES, ResponseError, ResponseReader
+from trimtab.api.http.responses import MAX_HEAD_BYTES, ResponseError, ResponseReader
 
 
 def read(*pieces: bytes, ends: bool = False) -> tuple[int, bytes, bool]:
@@ -106,7 +106,7 @@ def test_a_head_tells_its_reason_and_headers_in_small_letters() -> None:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", id="no size of a chunk"
         ),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 2000,
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * MAX_HEAD_BYTES,
             id="an endless size of a chunk",
         ),
         pytest.param(

@@ -5,7 +5,7 @@ import errno
 import socket
 from datetime import timedelta
 
-from trimtab.admission.server.connections import ConnectionAcceptor, Handshakes
+from trimtab.admission.server.acceptor import ConnectionAcceptor, Handshakes
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)

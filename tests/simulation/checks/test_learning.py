@@ -40,7 +40,7 @@ from trimtab.simulation.checks.counting import KillsCountedOnce, SamplesCountedO
 from trimtab.simulation.checks.histories import Histories, KeptCheckpoints, SteadyRestarts
 from trimtab.simulation.checks.recommendations import SoundRecommendations
 from trimtab.simulation.processes import ProcessSurroundings
-from trimtab.simulation.world.facts import ContainerKilled, PodPressedOut, UsageTold
+from trimtab.simulation.world.facts import ContainerKilled, FaultBegan, PodPressedOut, UsageTold
 from trimtab.simulation.world.virtual_time import START
 
 DAY = timedelta(days=1)
@@ -276,10 +276,25 @@ def said_after_successors(*uids: str) -> Scene:
     return said_after_looks([{"uid": uid} for uid in uids])
 
 
-def said_after_looks(looks: Sequence[Mapping[str, object]]) -> Scene:
+def said_by_a_fast_clock(*faults: str) -> Scene:
+    """Other pods were read since the checkpoint was saved, by a clock that seems a minute ahead."""
+    ahead = replace(MIXED, last_update_time=START + DAY + timedelta(minutes=1))
+    looks = [{"uid": uid} for uid in ("first", "second", "third")]
+
+    async def scene(stage: Stage) -> None:
+        for fault in faults:
+            stage.tell(FaultBegan(stage.world.now(), fault))
+        await said_after_looks(looks, ahead)(stage)
+
+    return scene
+
+
+def said_after_looks(
+    looks: Sequence[Mapping[str, object]], saved: AggregateCheckpoint = MIXED
+) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler(a_recommendation(target=amounts(240, 500 * MIB)))
-        stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=MIXED, name="web-app"))
+        stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=saved, name="web-app"))
         for second, look in enumerate(looks):
             stage.put_pods(1, **look)
             usage = reading(START + DAY + timedelta(seconds=1 + second))
@@ -524,6 +539,12 @@ SINS = [
         said_after_successors("first"),
         said_after_successors("first", "second", "third"),
         id="memory falls though no pod has taken the place of another",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_by_a_fast_clock(),
+        said_by_a_fast_clock("clock skew recommender at 0:00:00"),
+        id="memory falls though all clocks are right",
     ),
     pytest.param(
         SteadyRestarts,

@@ -286,6 +286,8 @@ class SteadyRestarts(Checker):
         stored, at = saved.aggregate.memory_histogram, saved.aggregate.last_update_time
         if at is None:
             return 0.0
+        # The recommender's own clock, while readings have the time of the metrics server.
+        at -= self.clock_doubt(begun)
         remembered = saved.supplement.containers if saved.supplement else {}
         known = {pod: one.memory for pod, one in remembered.items()}
         bank = HistogramBank(

@@ -79,6 +79,7 @@ KILLED = Container("app", spec=Allocation(USUAL), last_termination=OOM_KILL)
 
 RESTARTING = Container("app", spec=Allocation(USUAL), restarts_on_resize=frozenset(BOTH))
 DYING = replace(RESTARTING, last_termination=OOM_KILL)
+WITHOUT_EFFECT = Condition(UpdateConditionType.WITHOUT_EFFECT, "True")
 
 
 def resized(
@@ -86,13 +87,14 @@ def resized(
     mode: UpdateMode = UpdateMode.IN_PLACE,
     policy: ContainerPolicy = POLICY,
     replicas: int = 1,
+    conditions: tuple[Condition, ...] = (),
     **pod: object,
 ) -> Scene:
     """Pods of 100m and 100Mi are resized in place under an autoscaler."""
 
     async def scene(stage: Stage) -> None:
         stage.put_pods(replicas, **pod)
-        stage.put_autoscaler(LARGER, mode=mode, policies=(policy,))
+        stage.put_autoscaler(LARGER, mode=mode, policies=(policy,), conditions=conditions)
         await stage.play(ResizeEverything((amounts(*requests),)))
 
     return scene
@@ -113,6 +115,7 @@ def rescued(
     requests: tuple[int, int],
     budget: DisruptionBudget | None = None,
     replicas: int = 2,
+    conditions: tuple[Condition, ...] = (),
     **pod: object,
 ) -> Scene:
     """Pods that may only be evicted are resized in place, perhaps because of a budget."""
@@ -120,7 +123,8 @@ def rescued(
     async def scene(stage: Stage) -> None:
         if budget is not None:
             stage.world.budgets.put(budget)
-        await resized(requests, UpdateMode.RECREATE, POLICY, replicas, **pod)(stage)
+        mode = UpdateMode.RECREATE
+        await resized(requests, mode, POLICY, replicas, conditions, **pod)(stage)
 
     return scene
 
@@ -474,7 +478,6 @@ def left_alone_in(namespace: str, budget: DisruptionBudget | None = None) -> Sce
     return scene
 
 
-WITHOUT_EFFECT = Condition(UpdateConditionType.WITHOUT_EFFECT, "True")
 ONLY_CPU = EvictionRequirement((Resource.CPU,), ChangeDirection.TARGET_LOWER)
 
 SINS = [
@@ -584,6 +587,12 @@ SINS = [
         rescued((200, 200 * MIB), containers=(KILLED,)),
         rescued((200, 200 * MIB), replicas=1, containers=(KILLED,)),
         id="Recreate resizes dying pods of enough replicas",
+    ),
+    pytest.param(
+        Modes,
+        rescued((200, 200 * MIB), containers=(KILLED,)),
+        rescued((200, 200 * MIB), containers=(KILLED,), conditions=(WITHOUT_EFFECT,)),
+        id="Recreate resizes dying pods whose evictions would help",
     ),
     pytest.param(
         Modes,

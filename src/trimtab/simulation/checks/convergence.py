@@ -92,7 +92,7 @@ class Converged(Checker):
             governor.mode in _CHANGING
             and not governor.requirements
             and _is_outside(pod, governor, self._held(pod))
-            and not _is_in_vain(governor)
+            and not is_in_vain(governor)
             and not self._is_protected(pod)
             and self._has_siblings_enough(pod, governor)
             and self._has_room(pod, governor)
@@ -184,7 +184,8 @@ def _restarts_to_shrink(pod: Pod, governor: Autoscaler) -> bool:
     )
 
 
-def _is_in_vain(governor: Autoscaler) -> bool:
+def is_in_vain(governor: Autoscaler) -> bool:
+    """Return True if the autoscaler's status says that changes of its pods have no effect."""
     told = [each for each in governor.conditions if each.type == UpdateConditionType.WITHOUT_EFFECT]
     return any(each.status == "True" for each in told)
 

@@ -14,6 +14,7 @@ from trimtab.core.sizing import capping, container_resources, startup_boost
 from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.admission import asked_for
 from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.convergence import is_in_vain
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized
 from trimtab.simulation.world.objects import HorizontalScaler, WorkloadObject
@@ -66,7 +67,7 @@ class Modes(Checker):
 
         That is a PodDisruptionBudget, an annotation, an owner that is a Job or replaces pods in
         order, or a rollout. It is also too few replicas, a limit range or quota for the successor,
-        or evicted pods that have no successor.
+        evicted pods that have no successor, or evictions that changed nothing (F16).
         """
         world, namespace = self.world, pod.namespace
         if keeps_from_eviction(pod.annotations) or pod.owner is None or pod.owner.kind in _ORDERLY:
@@ -78,7 +79,18 @@ class Modes(Checker):
             or any(each.selector.matches(pod.labels) for each in budgets)
             or len(world.pods_by_owner.under(pod.owner.uid)) < self.rules.disruption.min_replicas
             or any(map(self._lacks_pods, world.workloads_of("ReplicaSet")))
+            or any(map(is_in_vain, self._present_autoscalers(pod)))
         )
+
+    def _present_autoscalers(self, pod: Pod) -> list[Autoscaler]:
+        """Return the autoscalers of the pod's workload as they are now, with their conditions."""
+        workload = self.past.topmost(pod)
+        return [
+            each
+            for each in self.world.autoscalers
+            if each.target is not None
+            and (each.namespace, each.target.kind, each.target.name) == workload
+        ]
 
     def _lacks_pods(self, workload: WorkloadObject) -> bool:
         pods = self.world.pods_by_owner.under(workload.uid)

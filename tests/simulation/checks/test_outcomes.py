@@ -414,6 +414,31 @@ def left_small(
     return scene
 
 
+def left_beside_an_agent(given: int, *, recommended: int = 0) -> Scene:
+    """A pod with so many millicores wants 3.95 cores, on a node of 4 that lacks its agent."""
+
+    async def scene(stage: Stage) -> None:
+        containers = (ContainerTemplate("agent", Allocation(amounts(100))),)
+        template = PodTemplate({"app": "agent"}, containers)
+        agents = WorkloadObject("default", "DaemonSet", "agent", template, SELECTOR, uid="agent")
+        stage.world.workloads_of("DaemonSet").put(agents)
+        if recommended:
+            entry = a_recommendation("agent", target=amounts(recommended))
+            target = TargetReference("DaemonSet", "agent")
+            stage.put_autoscaler(entry, name="agents", target=target)
+        size, wanted = amounts(given, 100 * MIB), amounts(3950, 100 * MIB)
+        stage.put_autoscaler(
+            a_recommendation(target=wanted, lower=wanted, upper=wanted), mode=UpdateMode.IN_PLACE
+        )
+        stage.world.nodes.put(Node("node-1", amounts(4000, 8192 * MIB)))
+        stage.put_pods(1, containers=(a_container(size, size),))
+        for _ in range(16):
+            await stage.wait(MINUTE)
+            stage.inspector.inspect()
+
+    return scene
+
+
 def left_beside_a_large_container(*, is_held: bool) -> Scene:
     """Two pods wait for CPU of one container, for which another one would have to give some.
 
@@ -811,6 +836,18 @@ SINS = [
         left_beside_a_large_container(is_held=False),
         left_beside_a_large_container(is_held=True),
         id="a node has room beside what the pod keeps",
+    ),
+    pytest.param(
+        PromptGrowth,
+        left_beside_an_agent(3890),
+        left_beside_an_agent(3900),
+        id="a pod has less than the largest node keeps for it",
+    ),
+    pytest.param(
+        PromptGrowth,
+        left_beside_an_agent(3800),
+        left_beside_an_agent(3800, recommended=200),
+        id="an agent is recommended no more than it has",
     ),
     pytest.param(
         Converged,

@@ -20,6 +20,7 @@ from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import Fact, PodEvicted
+from trimtab.simulation.world.objects import WorkloadObject
 from trimtab.simulation.world.tables import Change
 from trimtab.simulation.world.world import World
 
@@ -38,7 +39,8 @@ class PromptGrowth(Checker):
     """A pod that is far too small grows in place within a few ticks if nothing restarts (D17).
 
     Budgets, too few replicas and earlier changes do not delay it. The rule holds only while
-    everything works, the node has room, and the namespace has no quota or limit range.
+    everything works, the node has room, and the namespace has no quota or limit range. A pod that
+    has all that the largest node keeps for it beside DaemonSets grows no more (D25).
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -93,6 +95,7 @@ class PromptGrowth(Checker):
         """Return True if a container is below its lower bound, with no HPA to hold it there."""
         entries = {entry.container_name: entry for entry in governor.recommendation or ()}
         wanted = container_resources.recommended_for_pod(pod, governor, ())
+        may_grow = [kind for kind in BOTH if not self._fills_node(pod, kind)]
         return any(
             limits.amount_of(each.current.requests, kind)
             < limits.amount_of(entry.lower_bound, kind)
@@ -100,7 +103,44 @@ class PromptGrowth(Checker):
             < limits.amount_of(wanted[each.name].requests, kind)
             for each in pod.containers
             if each.name in wanted and (entry := entries.get(each.name)) is not None
-            for kind in entry.target
+            for kind in may_grow
+            if kind in entry.target
+        )
+
+    def _fills_node(self, pod: Pod, kind: Resource) -> bool:
+        """Return True if the pod has all that the largest node keeps for it beside DaemonSets.
+
+        What an autoscaler recommends for the pods of a DaemonSet may be kept for them (D25).
+        """
+        whole = max((node.capacity.get(kind, 0) for node in self.world.nodes), default=0)
+        daemons = self.world.workloads_of("DaemonSet")
+        room = whole - sum(self._largest_size(each, kind) for each in daemons)
+        # Each container's share of the room is truncated.
+        has = objects.resource_total(pod, kind) + len(pod.containers)
+        # DaemonSets that would take everything cannot all run.
+        return has >= (room if room > 0 else whole)
+
+    def _largest_size(self, daemon_set: WorkloadObject, kind: Resource) -> int:
+        """Return what a pod of the DaemonSet requests by its template, or by its autoscalers."""
+        entries = [
+            entry
+            for autoscaler in self.world.autoscalers
+            if autoscaler.target is not None
+            and (autoscaler.namespace, autoscaler.target.kind, autoscaler.target.name)
+            == daemon_set.identity
+            for entry in autoscaler.recommendation or ()
+        ]
+        return sum(
+            max(
+                limits.amount_of(each.allocation.requests, kind),
+                *(
+                    limits.amount_of(entry.target, kind)
+                    for entry in entries
+                    if entry.container_name == each.name
+                ),
+                0,
+            )
+            for each in daemon_set.template.containers
         )
 
     def _is_bound(self, pod: Pod) -> bool:

@@ -12,10 +12,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/trimtab"
 MOST_MODULES = 20
 LONGEST_MODULE = {
-    "core/updates/plan": 1450,
-    "core/updates/candidates": 960,
     "core/sizing/admission_patch": 730,
-    "updater/observe": 580,
     "api/kinds/pods": 600,
     "api/explain/pods": 540,
 }

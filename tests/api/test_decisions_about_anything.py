@@ -27,8 +27,8 @@ from trimtab.core.model.selectors import Selector
 from trimtab.core.sizing.admission_patch import admission_patch
 from trimtab.core.sizing.resize_patch import resize_patch
 from trimtab.core.sizing.startup_boost import BoostError, annotation_name
-from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import plan
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 RecordT = TypeVar("RecordT")

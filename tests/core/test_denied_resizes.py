@@ -19,7 +19,7 @@ from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import OwnerReference, Pod, Termination, WorkloadName
 from trimtab.core.model.resources import Resource
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import DeniedAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 

@@ -22,8 +22,8 @@ from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import BOTH
 from trimtab.core.model.selectors import Selector
 from trimtab.core.updates import resize_or_evict
-from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import plan
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)

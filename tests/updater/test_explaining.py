@@ -11,8 +11,8 @@ from support.makers.records import NOW, an_autoscaler
 
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import plan
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.updater.controller import Updater
 from trimtab.updater.pages import MOST_PODS, show_page
 from trimtab.updater.state import Look

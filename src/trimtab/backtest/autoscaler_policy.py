@@ -42,8 +42,8 @@ from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation import estimators
 from trimtab.core.recommendation.recommender import NO_SAMPLES, Publications
 from trimtab.core.sizing import container_resources
-from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import plan
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Snapshot
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.core.usage.cluster_usage import Usage

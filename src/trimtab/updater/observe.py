@@ -6,9 +6,8 @@ A part is all pods of some workloads: budgets and roles never reach beyond a wor
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
-from typing import Final
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core.guards import degradation
@@ -16,27 +15,23 @@ from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.hpa import HpaConflict, Marking, Scaling
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.matching import ObservedAutoscaler
-from trimtab.core.model.pods import Allocation, Pod, PodPhase, WorkloadName
+from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.model.workloads import Workload
 from trimtab.core.sizing import daemon_sets, pod_totals, startup_boost
 from trimtab.core.sizing.node_capacity import NodeRooms
 from trimtab.core.sizing.node_use import NOTHING_KNOWN, NodeUse
-from trimtab.core.updates import successors
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
+from trimtab.updater.missing_pods import MissingPods
+from trimtab.updater.owner_facts import facts_of_owners
 from trimtab.updater.pod_owners import (
     OwnerKey,
     Ownership,
     owner_key,
     resolve_owners,
     resolve_targets,
-    workload_name,
 )
 from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.state import UpdaterMemory, WorkloadReview
-
-_SHORT_FOR: Final = timedelta(seconds=10)
-"""Pods that are missing for less time may only be unseen yet, while the quota counts them."""
-_ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +110,7 @@ class Observer:
         self._everywhere: list[_Seen] = []
         self._sight = _sight_of(())
         """Those of them that may concern an autoscaler."""
-        self._short_since: dict[WorkloadName, datetime] = {}
-        """Times since when direct owners miss pods, in namespaces with quotas."""
+        self._missing = MissingPods()
         self._workloads: dict[str, WorkloadName | None] = {}
         self._observed: list[ObservedPod] = []
         """Last observations of pods; `_workloads` has the workload of each by uid."""
@@ -263,7 +257,7 @@ class Observer:
     def _forget_owners(self, standing: Container[OwnerKey]) -> None:
         for key in [key for key in self._owners if key not in standing]:
             self._owners_under[self._owners.pop(key).topmost].discard(key)
-            self._short_since.pop(workload_name(key), None)
+            self._missing.forget(key)
 
     async def _resolve_owners(self, sight: _Sight) -> dict[OwnerKey, Ownership]:
         return await resolve_owners(
@@ -307,7 +301,9 @@ class Observer:
             memory.review(workload, review, now)
         memory.weigh_lacks()
         quotas = {name: found for name in namespaces if (found := self._cluster.quotas(name))}
-        configured = self._configured(sight.by_owner)
+        owners = facts_of_owners(
+            {key: known for key in sight.by_owner if (known := self._owners.get(key)) is not None}
+        )
         snapshot = Snapshot(
             pods=observed,
             autoscalers=list(autoscalers),
@@ -320,13 +316,13 @@ class Observer:
             ),
             quotas=quotas,
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
-            configured_replicas=configured,
-            first_ordinals=self._first_ordinals(sight.by_owner),
-            template_sizes=self._template_sizes(sight.by_owner),
-            min_ready=self._min_ready(sight.by_owner),
-            staged_revisions=self._staged_revisions(sight.by_owner),
-            staged_from=self._staged_from(sight.by_owner),
-            rolling_out=self._rolling_out(sight.by_owner),
+            configured_replicas=owners.configured,
+            first_ordinals=owners.first_ordinals,
+            template_sizes=owners.template_sizes,
+            min_ready=owners.min_ready,
+            staged_revisions=owners.staged_revisions,
+            staged_from=owners.staged_from,
+            rolling_out=owners.rolling_out,
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -345,7 +341,9 @@ class Observer:
             settling=memory.settling(pods, now),
             restarted=dict(memory.restarted),
             gaps=memory.restart_gaps(self._cluster.pods.find, now),
-            short_handed=self._short_handed(sight, configured, quotas, now),
+            short_handed=self._missing.review(
+                ((seen.owner, seen.pod) for seen in sight.seen), owners, quotas, now
+            ),
             crowded=self._crowded(sight.seen),
             usual_shares=dict(memory.usual_shares),
             surging=None if is_all else memory.surging,
@@ -437,100 +435,6 @@ class Observer:
             startup_boost.crowded_out(self._boosted_on.under(name), most) for name in sorted(nodes)
         )
         return frozenset().union(*crowds)
-
-    def _short_handed(
-        self,
-        sight: _Sight,
-        configured: Mapping[WorkloadName, int],
-        quotas: Container[str],
-        now: datetime,
-    ) -> frozenset[WorkloadName]:
-        """Return the owners in namespaces with quotas that have missed pods for a while."""
-        wanted = {owner: count for owner, count in configured.items() if owner.namespace in quotas}
-        if not wanted:
-            return frozenset()
-        members: defaultdict[WorkloadName, list[Pod]] = defaultdict(list)
-        for seen in sight.seen:
-            if (
-                seen.owner is not None
-                and seen.pod.namespace in quotas
-                and not seen.pod.is_deleting
-                and seen.pod.phase not in _ENDED
-            ):
-                members[workload_name(seen.owner)].append(seen.pod)
-        ordered, min_ready = self._first_ordinals(sight.by_owner), self._min_ready(sight.by_owner)
-        for owner, count in wanted.items():
-            since = self._short_since.get(owner, now)
-            # An owner that makes its pods in order waits for each to be ready, and for no quota.
-            # It may have gone on since the last look, and wait again.
-            step: datetime | None = since
-            if owner in ordered:
-                step = successors.next_pod_from(members[owner], min_ready.get(owner, timedelta()))
-            if step is not None and len(members[owner]) < count:
-                self._short_since[owner] = max(since, step)
-            else:
-                self._short_since.pop(owner, None)
-        return frozenset(
-            owner
-            for owner in wanted
-            if owner in self._short_since and now - self._short_since[owner] >= _SHORT_FOR
-        )
-
-    def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return {
-            workload_name(key): found.configured
-            for key, found in known
-            if found is not None and found.configured is not None
-        }
-
-    def _first_ordinals(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return {
-            workload_name(key): found.first_ordinal
-            for key, found in known
-            if found is not None and found.first_ordinal is not None
-        }
-
-    def _template_sizes(
-        self, owners: Iterable[OwnerKey]
-    ) -> dict[WorkloadName, Mapping[str, Allocation]]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return {
-            workload_name(key): found.sizes
-            for key, found in known
-            if found is not None and found.sizes is not None
-        }
-
-    def _min_ready(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, timedelta]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return {
-            workload_name(key): found.min_ready
-            for key, found in known
-            if found is not None and found.min_ready
-        }
-
-    def _rolling_out(self, owners: Iterable[OwnerKey]) -> frozenset[WorkloadName]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return frozenset(
-            workload_name(key) for key, found in known if found is not None and found.is_rolling_out
-        )
-
-    def _staged_revisions(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, str]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return {
-            workload_name(key): found.staged_revision
-            for key, found in known
-            if found is not None and found.staged_revision is not None
-        }
-
-    def _staged_from(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
-        known = ((key, self._owners.get(key)) for key in owners)
-        return {
-            workload_name(key): found.staged_from
-            for key, found in known
-            if found is not None and found.staged_from
-        }
 
 
 def _sight_of(seen: Sequence[_Seen]) -> _Sight:

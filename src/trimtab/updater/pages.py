@@ -24,7 +24,7 @@ from trimtab.core.explain.pod_checks import PlanView
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.pods import TargetResources
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.reports import TickReport, count_holds, count_kinds

@@ -6,7 +6,7 @@ from datetime import timedelta
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model import validation
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 
 
 def _careful_plans() -> PlanSettings:

@@ -22,7 +22,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Termination
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.node_use import NodeUse
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import Snapshot
 
 SETTINGS = PlanSettings()

@@ -19,7 +19,7 @@ from trimtab.core.explain.next_pod import size_newcomer
 from trimtab.core.explain.pod_checks import explain_pod, view_plan
 from trimtab.core.model.autoscalers import ContainerPolicy, CpuBoost
 from trimtab.core.sizing.boost_room import BoostRoom
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import Snapshot
 
 SETTINGS = PlanSettings()

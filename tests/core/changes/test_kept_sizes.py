@@ -23,7 +23,7 @@ from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, Container, Pod, Termination
 from trimtab.core.model.resources import Resource
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 HAS = amounts(511, 500 * MIB)

@@ -43,7 +43,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import PAUSED, Allocation, ResizeState, Termination
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action, InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 

@@ -28,7 +28,7 @@ from trimtab.core.sizing.node_capacity import (
     fit_node,
     largest_nodes,
 )
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 
 GIB = 1024 * MIB
 

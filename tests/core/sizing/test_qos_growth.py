@@ -21,7 +21,7 @@ from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, Controll
 from trimtab.core.model.pods import Allocation, Pod
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 
 BEYOND = a_recommendation(
     target=amounts(2000, 2000 * MIB),

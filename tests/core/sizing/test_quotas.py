@@ -57,7 +57,7 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.admission_patch import size_pod
 from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, QuotaScope, Side, covers, growth
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import Retry
 from trimtab.simulation.api_server.json_patch import apply_patch
 

@@ -21,8 +21,8 @@ from trimtab.core.model.autoscalers import Autoscaler, Condition
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Termination
 from trimtab.core.model.selectors import Selector
-from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import Planner
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Retry, Snapshot
 
 A_MOMENT = timedelta(microseconds=1)

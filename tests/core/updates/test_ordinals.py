@@ -14,9 +14,9 @@ from trimtab.core.model.autoscalers import TargetReference, UpdateMode
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import OwnerReference, Pod, PodPhase, Termination, WorkloadName
 from trimtab.core.model.selectors import Selector
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.evictions.successors import next_pod_from, ordinal_of
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
-from trimtab.core.updates.successors import next_pod_from, ordinal_of
 
 DB = WorkloadName("default", "StatefulSet", "db")
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))

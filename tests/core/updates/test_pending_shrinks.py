@@ -26,7 +26,7 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Pod, ResizeState, TargetResources
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory
 

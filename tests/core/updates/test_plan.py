@@ -36,7 +36,7 @@ from trimtab.core.model.autoscalers import (
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import DeniedAttempt, InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Snapshot
 

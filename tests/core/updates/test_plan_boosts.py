@@ -31,7 +31,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import UPDATES, Allocation, Pod, PodPhase, ResizeState, TargetResources
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry
 

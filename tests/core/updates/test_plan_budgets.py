@@ -34,7 +34,7 @@ from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.pods import Container, OwnerReference, Pod, PodPhase
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import RESTART_GAP
 from trimtab.core.updates.snapshot import PodMemory, Retry
 

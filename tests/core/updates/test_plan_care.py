@@ -53,7 +53,8 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.model.workloads import Namespace
 from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
-from trimtab.core.updates.candidates import PlanContext, PlanSettings
+from trimtab.core.updates.plan_context import PlanContext
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 CAREFUL = PlanSettings(max_unproven=3)

@@ -36,7 +36,7 @@ from trimtab.core.model.pods import (
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
 from trimtab.core.sizing.node_use import NodeUse
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot
 

@@ -9,7 +9,7 @@ from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minut
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.model.pods import Container, OwnerReference, Pod, Termination, WorkloadName
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import Snapshot
 
 OLD, NEW = "web-65c9d8", "web-7f4b6c"

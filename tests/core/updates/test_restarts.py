@@ -11,7 +11,7 @@ from trimtab.api.explain.pods import tell_check
 from trimtab.core.explain.pod_checks import explain_pod, view_plan
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import RESTART_GAP, Restart, end_of_gap
 from trimtab.core.updates.snapshot import Snapshot
 

@@ -22,8 +22,8 @@ from trimtab.core.model.pods import Allocation, Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
 from trimtab.core.updates import wishes
-from trimtab.core.updates.candidates import PlanSettings
 from trimtab.core.updates.plan import plan
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 
 WEB = WorkloadName("default", "Deployment", "web")

@@ -39,7 +39,7 @@ from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.sizing.pod_totals import reserved_for
 from trimtab.core.sizing.startup_boost import annotation_name
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 

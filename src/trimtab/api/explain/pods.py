@@ -25,7 +25,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation, Container
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action
 
 _REASONS: Final = {

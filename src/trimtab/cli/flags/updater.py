@@ -25,7 +25,7 @@ from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
-from trimtab.core.updates.candidates import PlanSettings
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.updater.settings import UpdaterSettings
 
 _OWN_NAMESPACE: Final = "NAMESPACE"

@@ -23,7 +23,7 @@ from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing import admission_patch, limit_range_check
 from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.startup_boost import BoostError
-from trimtab.core.updates import successors
+from trimtab.core.updates.evictions import successors
 from trimtab.core.updates.snapshot import ObservedPod
 
 

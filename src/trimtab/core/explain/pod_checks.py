@@ -26,18 +26,23 @@ from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import node_use, startup_boost
 from trimtab.core.sizing.node_use import Shortage
-from trimtab.core.updates import candidate_cache, candidates, plan, resize_or_evict, successors
-from trimtab.core.updates.candidate_cache import CandidateCache
-from trimtab.core.updates.candidates import (
-    CHECKS,
-    EVICTING_MODES,
-    Candidate,
-    CheckInputs,
-    PlanContext,
-    PlanSettings,
+from trimtab.core.updates import (
+    action_choice,
+    candidate_cache,
+    candidate_outcomes,
+    candidates,
+    plan,
+    resize_or_evict,
+    spending,
 )
+from trimtab.core.updates.candidate_cache import CandidateCache
+from trimtab.core.updates.candidates import CHECKS, Candidate, CheckInputs
+from trimtab.core.updates.evictions import checks, successors
+from trimtab.core.updates.plan_context import EVICTING_MODES, PlanContext
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
+from trimtab.core.updates.spending import Spent
 
 _INSTANT: Final = timedelta(microseconds=1)
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
@@ -110,7 +115,7 @@ class PlanView:
     """By the direct owner of the pod the planned acts, and those that a hold withholds."""
     unknown: frozenset[CheckKind] = frozenset()
     """Checks whose facts are not available to the caller: these never pass."""
-    promised: plan.Spent = field(default_factory=plan.Spent)
+    promised: Spent = field(default_factory=Spent)
     """Room on nodes that all acts together take, and where pods are evicted and restarted."""
 
 
@@ -144,18 +149,18 @@ def view_plan(
     )
 
 
-def _set_room_aside(acts: Iterable[Act]) -> plan.Spent:
+def _set_room_aside(acts: Iterable[Act]) -> Spent:
     """Set aside the room on nodes that resizes and successors take, and note disruptions."""
-    spent = plan.Spent()
+    spent = Spent()
     for act in acts:
         if not isinstance(act, Evict) and resize_or_evict.restarts_containers(act.pod, act.wanted):
-            plan.count_restart(act.pod, spent)
+            spending.count_restart(act.pod, spent)
         if isinstance(act, Resize):
             spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
         elif isinstance(act, Evict):
             spent.evicting.add(act.pod.namespace)
             if act.place is not None:
-                plan.set_place_aside(act.pod, act.place, spent)
+                spending.set_place_aside(act.pod, act.place, spent)
     return spent
 
 
@@ -231,7 +236,7 @@ def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView)
         candidate = candidates.candidate_of(
             facts, view.context, candidates.standing_of(facts, view.context)
         )
-        lacking = plan.shortages(candidate, view.context, claimed)
+        lacking = action_choice.shortages(candidate, view.context, claimed)
     return replace(
         explanation,
         lacking=lacking,
@@ -291,7 +296,7 @@ def _hear_of_act(
         return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
     spent = _spent_on_others(case, view)
     claimed = spent.grown[candidate.pod.node_name]
-    candidate, way = plan.decide(
+    candidate, way = action_choice.decide(
         candidate, context, disruptable=True, claimed=claimed, promised=spent.promised
     )
     if isinstance(way, HoldReason):
@@ -300,12 +305,15 @@ def _hear_of_act(
     if _lacks_budget(candidate, context, spent):
         reasons.append(HoldReason.BUDGET_SPENT)
     if way is Action.EVICT:
-        reasons += [each(candidate, context, spent) for each in plan.EVICTION_OBJECTIONS]
+        reasons += [each(candidate, context, spent) for each in checks.EVICTION_CHECKS]
         return way, reasons
-    if plan.restarts_work(candidate, context):
-        hold = plan.hold_restart(candidate, context, spent)
+    if action_choice.restarts_work(candidate, context):
+        hold = candidate_outcomes.hold_restart(candidate, context, spent)
         reasons.append(None if hold is None else hold.reason)
-    fits = plan.fit_in_quotas(candidate.pod, candidate.wanted, context, spent) is not None
+    fits = (
+        candidate_outcomes.fit_in_quotas(candidate.pod, candidate.wanted, context, spent)
+        is not None
+    )
     reasons.append(None if fits else HoldReason.QUOTA_EXCEEDED)
     return way, reasons
 
@@ -316,7 +324,7 @@ def _asked_of_act(
     match way:
         case Action.EVICT:
             return _OF_ACTS | _OF_EVICTIONS
-        case Action.RESIZE if not plan.restarts_work(candidate, context):
+        case Action.RESIZE if not action_choice.restarts_work(candidate, context):
             # It takes no pod away.
             return (_OF_ACTS - {CheckKind.BUDGET}) | {CheckKind.QUOTA}
         case Action.RESIZE:
@@ -325,16 +333,16 @@ def _asked_of_act(
             return _OF_ACTS
 
 
-def _lacks_budget(candidate: Candidate, context: PlanContext, spent: plan.Spent) -> bool:
+def _lacks_budget(candidate: Candidate, context: PlanContext, spent: Spent) -> bool:
     claimed = spent.grown[candidate.pod.node_name]
     group = context.group_of(candidate.pod)
     if group is None or group.configured is None:
         # There is no budget at all, which is a reason of its own.
         return False
-    _, way = plan.decide(
+    _, way = action_choice.decide(
         candidate, context, disruptable=False, claimed=claimed, promised=spent.promised
     )
-    return way is HoldReason.BUDGET_SPENT and not plan.may_disrupt(candidate, context, spent)
+    return way is HoldReason.BUDGET_SPENT and not spending.may_disrupt(candidate, context, spent)
 
 
 def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources:
@@ -344,13 +352,13 @@ def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources
     return {kind: amount - own[kind] for kind, amount in view.promised.grown[node_name].items()}
 
 
-def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
+def _spent_on_others(case: _Case, view: PlanView) -> Spent:
     """Return the budget and room that the plan spends on siblings of a pod that it holds.
 
     The room on nodes and the namespaces are those of the view, which is only read.
     """
     promised = view.promised
-    spent = plan.Spent(grown=promised.grown, arrivals=promised.arrivals, evicting=promised.evicting)
+    spent = Spent(grown=promised.grown, arrivals=promised.arrivals, evicting=promised.evicting)
     owner, workload = disruption_budgets.owner_of(case.observed.pod), case.observed.workload
     if owner is None:
         return spent
@@ -360,7 +368,7 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
         )
         disturbs = isinstance(act, Evict) or restarts
         if disturbs:
-            plan.count_down(act.pod, spent)
+            spending.count_down(act.pod, spent)
         if isinstance(act, Evict) and workload is not None:
             spent.evicted[workload] += 1
         if isinstance(act, Evict) and (ordinal := successors.ordinal_of(act.pod)) is not None:

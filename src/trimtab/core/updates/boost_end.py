@@ -28,7 +28,7 @@ from trimtab.core.sizing import (
 from trimtab.core.sizing.resize_patch import ResizeEffect
 from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION
 from trimtab.core.updates import resize_or_evict
-from trimtab.core.updates.candidates import PlanContext, distrust, only_grows
+from trimtab.core.updates.plan_context import PlanContext, distrust, only_grows
 from trimtab.core.updates.snapshot import NO_MEMORY, ObservedPod, PodMemory
 
 _SHOWN_WITHIN: Final = timedelta(seconds=10)

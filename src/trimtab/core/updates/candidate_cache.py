@@ -23,15 +23,9 @@ from trimtab.core.model.matching import AutoscalerIndex, ObservedAutoscaler
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.sizing import startup_boost
 from trimtab.core.sizing.node_capacity import NodeRooms
-from trimtab.core.updates.candidates import (
-    Candidate,
-    PlanContext,
-    PlanSettings,
-    TargetForPod,
-    assess,
-    published_doubt,
-    reason_to_idle,
-)
+from trimtab.core.updates.candidates import Candidate, assess, reason_to_idle
+from trimtab.core.updates.plan_context import PlanContext, TargetForPod, published_doubt
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import ANSWERED_WITHIN
 from trimtab.core.updates.snapshot import (
     NO_MEMORY,

@@ -19,8 +19,8 @@ from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation import conditions
-from trimtab.core.updates.candidates import EVICTING_MODES
 from trimtab.core.updates.failed_changes import FailedChange
+from trimtab.core.updates.plan_context import EVICTING_MODES
 
 _TRUE: Final = "True"
 _MOST_DETAILS: Final = 3

@@ -29,8 +29,9 @@ from trimtab.core.sizing.quota_check import NO_CLAIMS, Refusal
 from trimtab.core.sizing.quota_grants import LIFETIME_SECONDS
 from trimtab.core.sizing.quotas import Claims, Quota, QuotaClaim
 from trimtab.core.sizing.resize_patch import ResizeEffect
-from trimtab.core.updates import successors
-from trimtab.core.updates.candidates import Candidate, PlanContext
+from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.evictions import successors
+from trimtab.core.updates.plan_context import PlanContext
 
 _REMEMBERED: Final = timedelta(seconds=LIFETIME_SECONDS + 5)
 """Age up to which a pod may count twice for admission; creation times have whole seconds."""

@@ -47,8 +47,12 @@ from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.container_resources import overlaid
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.sizing.startup_boost import annotation_name
-from trimtab.core.updates.candidates import PlanSettings
-from trimtab.core.updates.successors import from_template, takes_more_than_it_gives, template_of
+from trimtab.core.updates.evictions.successors import (
+    from_template,
+    takes_more_than_it_gives,
+    template_of,
+)
+from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.simulation.api_server.json_patch import apply_patch
 
 SIZED = "Pod resources updated by web: container 0: cpu request, memory request"

@@ -8,8 +8,8 @@ from typing import Final
 
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.pods import Pod, WorkloadName
+from trimtab.core.updates.evictions.successors import ordinal_of
 from trimtab.core.updates.snapshot import Snapshot
-from trimtab.core.updates.successors import ordinal_of
 
 DAEMON_SET: Final = "DaemonSet"
 _REVISION_LABEL: Final = "controller-revision-hash"

@@ -1,0 +1,1 @@
+"""Evictions: their checks, and the successors of evicted pods."""

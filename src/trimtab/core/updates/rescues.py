@@ -1,0 +1,146 @@
+"""Parts of a change that help a pod which cannot get the whole."""
+
+from dataclasses import replace
+from typing import Final
+
+from trimtab.core.changes import change as urgency
+from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.pods import TargetResources
+from trimtab.core.model.resources import Resources
+from trimtab.core.sizing import container_resources, node_use, pod_level_resources, resize_patch
+from trimtab.core.sizing.quota_check import Refusal
+from trimtab.core.sizing.resize_patch import ResizeEffect
+from trimtab.core.updates import action_choice, plan_context, quota_plan, resize_or_evict, spending
+from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.pending_growth import PENDING, fitting_part
+from trimtab.core.updates.plan_context import EVICTING_MODES, PlanContext
+from trimtab.core.updates.resize_or_evict import Action
+from trimtab.core.updates.spending import Spent
+
+_LASTING: Final = frozenset(
+    {
+        HoldReason.BELOW_MIN_REPLICAS,
+        HoldReason.EVICTION_UNWANTED,
+        HoldReason.LOWER_ORDINAL_NOT_READY,
+        HoldReason.NODES_TOO_SMALL,
+        HoldReason.NOT_CONVERGING,
+        HoldReason.NO_NODE_FOR_SUCCESSOR,
+        HoldReason.POD_DISRUPTION_BUDGET,
+        HoldReason.QUOTA_EXCEEDED,
+        HoldReason.RESIZE_DEFERRED,
+        HoldReason.REVISION_STAGED,
+        HoldReason.RUNS_TO_COMPLETION,
+        HoldReason.SUCCESSORS_MISSING,
+        HoldReason.SUCCESSOR_SMALLER,
+    }
+)
+"""Reasons against an eviction that may last for as long as the pod is OOM-killed."""
+
+
+def free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -> Candidate | None:
+    """Return the candidate with what it can get without a restart; None if it is not worth it.
+
+    A container that restarts for more memory need not wait for CPU (D17).
+    """
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    restarts = resize_or_evict.restarts_containers(pod, candidate.wanted)
+    if not restarts or autoscaler.mode in EVICTING_MODES:
+        return None
+    wanted = resize_or_evict.without_restarts(pod, candidate.wanted)
+    change = plan_context.measure_part(pod, context.judge(pod, autoscaler), wanted)
+    part = candidate._replace(change=change, wanted=wanted)
+    relief = urgency.memory_relief(pod, wanted)
+    quick_oom = candidate.quick_oom and relief >= context.settings.thresholds.smallest_change
+    part, chosen = action_choice.decide(part, context, disruptable=False, claimed=claimed)
+    is_possible = (
+        chosen is Action.RESIZE
+        and action_choice.reason_to_wait(part, context, quick_oom=quick_oom) is None
+        and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
+    )
+    return part if is_possible else None
+
+
+def part_put_off(
+    candidate: Candidate, context: PlanContext, claimed: Resources
+) -> Candidate | None:
+    """Return the candidate with what may fit, where a larger resize is put off or refused.
+
+    The kubelet does all of a resize or nothing, so one resource without room keeps all others.
+    """
+    pod, memory, autoscaler = candidate.pod, candidate.memory.resize, candidate.autoscaler
+    lasts = context.now - (memory.resize_since or context.now)
+    is_early = lasts <= context.settings.evict_after_deferred and not candidate.quick_oom
+    if pod.resize not in PENDING or is_early or autoscaler.mode in EVICTING_MODES:
+        return None
+    scarce = context.snapshot.node_use.shortages(pod, candidate.wanted, claimed, of_pending=True)
+    least = context.settings.thresholds.smallest_change
+    wanted = fitting_part(
+        pod, candidate.wanted, scarce, least=least, is_for_memory=candidate.quick_oom
+    )
+    if not wanted or not container_resources.is_within(pod, wanted, context.limit_ranges_of(pod)):
+        return None
+    # Asked as if nothing was under way, since it takes the place of that.
+    part = candidate._replace(pod=replace(pod, resize=None), wanted=wanted)
+    if (
+        action_choice.decide_alone(part, context, disruptable=False, lacking={})
+        is not Action.RESIZE
+    ):
+        return None
+    return candidate._replace(wanted=wanted)
+
+
+def part_to_rescue(
+    candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
+) -> Candidate | None:
+    """Return the candidate with what ends its OOM kills, if its eviction is not allowed."""
+    if reason not in _LASTING:
+        return None
+    pod = candidate.pod
+    wanted = rescue(candidate, context, spent.grown[pod.node_name])
+    if wanted is None or action_choice.restarts_work(candidate._replace(wanted=wanted), context):
+        return None
+    left = quota_plan.quotas_for(pod, context, spent.claimed)
+    fitting = quota_plan.fit_resize(pod, wanted, left) if left else (wanted, {})
+    # CPU alone is no cure.
+    is_cure = not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting[0]) > 0
+    return candidate._replace(wanted=wanted) if is_cure else None
+
+
+def rescue(
+    candidate: Candidate, context: PlanContext, claimed: Resources
+) -> TargetResources | None:
+    """Return the resize of a pod that is OOM-killed early and must not be evicted (F22).
+
+    A budget may keep it: where all pods die like that, none is ever healthy enough for the budget
+    to let one go. Or it belongs to a Job, which counts an eviction as a failure. Or a StatefulSet
+    would not bring it back before another pod is ready, which may wait for this one.
+    """
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    if (
+        not spending.is_cured(candidate)
+        or not context.resizes(pod)
+        or pod.resize not in (None, *PENDING)
+        or action_choice.is_denied(candidate, context)
+    ):
+        return None
+    recommended = container_resources.wanted_by_autoscaler(
+        pod, autoscaler, context.limit_ranges_of(pod)
+    )
+    growing = pod_level_resources.without_misfits(
+        pod, container_resources.only_growing(pod, recommended)
+    )
+    killed = plan_context.list_killed_early(pod, autoscaler, context)
+    wanted = resize_or_evict.without_restarts(pod, growing, but_of=killed)
+    least, is_pending = context.settings.thresholds.smallest_change, pod.resize is not None
+    lacking = context.snapshot.node_use.shortages(pod, wanted, claimed, of_pending=is_pending)
+    # Memory that ends the kills waits for no CPU.
+    if is_pending:
+        wanted = fitting_part(pod, wanted, lacking, least=least, is_for_memory=True)
+    elif lacking:
+        wanted = node_use.without_growth_of(pod, wanted, lacking)
+    is_possible = (
+        urgency.memory_relief(pod, wanted) > 0
+        and resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+        and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
+    )
+    return wanted if is_possible else None

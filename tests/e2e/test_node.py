@@ -27,7 +27,7 @@ from trimtab.cluster.live.writes import Acts
 from trimtab.cluster.usage.metrics_api import MetricsApi
 from trimtab.core.model.pods import Pod, ResizeState
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing.admission_patch import resource_operations
+from trimtab.core.sizing.new_pods.operations import resource_operations
 
 pytestmark = pytest.mark.e2e
 

@@ -37,7 +37,8 @@ from trimtab.core.model.json_patch import Add, Operation
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing.admission_patch import admission_patch, resource_operations
+from trimtab.core.sizing.admission_patch import admission_patch
+from trimtab.core.sizing.new_pods.operations import resource_operations
 from trimtab.core.sizing.startup_boost import BoostError, annotation_name, format_original
 from trimtab.simulation.api_server.json_patch import apply_patch
 

@@ -14,8 +14,8 @@ from trimtab.core.model.json_patch import Add, Operation, Patch, Remove
 from trimtab.core.model.limits import NO_AMOUNTS, qos_class
 from trimtab.core.model.pods import IN_PLACE_UPDATED, Allocation, Container, Pod
 from trimtab.core.model.resources import Resources
-from trimtab.core.sizing.admission_patch import resource_operations, zero_limits
 from trimtab.core.sizing.limit_ratios import note_proportions
+from trimtab.core.sizing.new_pods.operations import resource_operations, zero_limits
 from trimtab.core.sizing.startup_boost import annotation_name, boosted_containers
 
 _TRUE: Final = "true"

@@ -1,0 +1,1 @@
+"""Sizes of the containers of new pods, and what carries them into the pod."""

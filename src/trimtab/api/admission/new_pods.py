@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from trimtab.api.kinds import pod_placement, pods
-from trimtab.api.kinds.pods import NewPodSpec
+from trimtab.api.kinds.pod_parts.wire import NewPodSpec
 from trimtab.api.wire import codec
 from trimtab.api.wire.codec import DecodeError, Wire
 from trimtab.api.wire.metadata import Owner, find_controller

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.kinds.pods import PodTemplateWire, convert_template
+from trimtab.api.kinds.pod_parts.wire import PodTemplateWire
+from trimtab.api.kinds.pods import convert_template
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector, select_labels
 from trimtab.api.wire import codec, quantities, selector_text
 from trimtab.api.wire.codec import DecodeError, Int32, Int64, Wire

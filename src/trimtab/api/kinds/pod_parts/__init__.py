@@ -1,0 +1,1 @@
+"""Parts of pods: their wire records, containers, init containers and conditions."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from prometheus_client import REGISTRY
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, minutes
 
 from trimtab.core.model.autoscalers import ContainerMode, ContainerPolicy, UpdateMode
@@ -20,7 +20,7 @@ def read(name: str, **labels: str) -> float:
 class Measured:
     """A recommender whose quality is measured, and how far series have grown since its start."""
 
-    def __init__(self, world: SmallWorld) -> None:
+    def __init__(self, world: RecommenderCluster) -> None:
         self.world = world
         self.recommender = world.recommender()
         self.meter = QualityMeter()
@@ -41,8 +41,8 @@ class Measured:
 
 
 @pytest.fixture
-def measured() -> Measured:
-    world = SmallWorld()
+async def measured() -> Measured:
+    world = RecommenderCluster()
     world.deploy(replicas=4)
     world.autoscale(mode=UpdateMode.OFF)
     # The target is 587m and 1168723596 bytes.
@@ -136,7 +136,7 @@ async def test_moves_of_recommendations_are_counted_by_the_size_of_the_workload(
 
 
 async def test_the_first_autoscaler_may_come_when_ticks_have_gone_by_without_any() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy(replicas=4)
     measured = Measured(world)
     await measured.tick()

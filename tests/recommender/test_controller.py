@@ -1,7 +1,7 @@
 import asyncio
 from datetime import timedelta
 
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import minutes
 
 from trimtab.core.model.resources import Resource
@@ -10,9 +10,9 @@ from trimtab.recommender.reports import TickResult
 from trimtab.recommender.settings import RecommenderSettings
 
 
-def a_world(*, replicas: int = 1) -> SmallWorld:
+def a_world(*, replicas: int = 1) -> RecommenderCluster:
     """A Deployment with an autoscaler."""
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy(replicas=replicas)
     world.autoscale()
     return world
@@ -34,21 +34,21 @@ async def test_a_second_tick_without_news_writes_nothing() -> None:
     recommender = world.recommender()
     await recommender.tick()
     world.silent.add("web-0")
-    writes = world.acts["publish_status"]
+    writes = world.requests["publish_status"]
     for _ in range(3):
         world.wait(minutes(1))
         await recommender.tick()
 
-    assert world.acts["publish_status"] == writes
+    assert world.requests["publish_status"] == writes
 
 
 async def test_nothing_is_done_before_everything_was_listed_once() -> None:
     world = a_world()
-    world.is_listed = False
+    world.view_age = None
     report = await world.recommender().tick()
 
     assert report.autoscalers == 0
-    assert world.acts.total() == 0
+    assert world.requests.total() == 0
 
 
 async def test_every_sample_is_counted_once_however_often_it_is_read() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from recommender.past import Past
 from support.fakes.clocks import LoopClock, run_virtually
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, a_recommendation, amounts, minutes
 
 from trimtab.core.model.matching import ObservedAutoscaler
@@ -18,11 +18,11 @@ from trimtab.recommender.settings import RecommenderSettings
 _SETTINGS = RecommenderSettings()
 
 
-def _sight(world: SmallWorld) -> DryRunInputs:
+def _sight(world: RecommenderCluster) -> DryRunInputs:
     pods = [
         Owned(pod, workload, "apps/v1")
         for pod in world.pods
-        for workload in world.workloads.values()
+        for workload in world.workloads()
         if workload.selector is not None and workload.selector.matches(pod.labels)
     ]
     return DryRunInputs(
@@ -38,7 +38,7 @@ def _targets(bystander: Bystander) -> dict[str, Resources]:
     }
 
 
-async def _learned(world: SmallWorld, readings: int) -> Bystander:
+async def _learned(world: RecommenderCluster, readings: int) -> Bystander:
     bystander = Bystander(_sight(world), _SETTINGS, world.clock)
     await bystander.begin()
     for _ in range(readings):
@@ -49,12 +49,12 @@ async def _learned(world: SmallWorld, readings: int) -> Bystander:
 
 @pytest.mark.parametrize("readings", [1, 30])
 async def test_a_shadow_recommends_what_a_real_autoscaler_would(readings: int) -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", replicas=2)
     world.deploy("db")
     world.loads |= {"web-0": Load(700, 900 * MIB), "": Load(30, 100 * MIB)}
     shadows = await _learned(world, readings)
-    twin = SmallWorld()
+    twin = RecommenderCluster()
     twin.deploy("web", replicas=2)
     twin.deploy("db")
     twin.loads |= world.loads
@@ -69,19 +69,19 @@ async def test_a_shadow_recommends_what_a_real_autoscaler_would(readings: int) -
 
 
 async def test_nothing_is_written_for_it() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     await _learned(world, 3)
 
-    assert set(world.acts) == {"fetch"}
+    assert set(world.requests) == {"fetch"}
 
 
 async def test_what_is_published_stays_and_only_what_is_missing_is_added() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("app"), a_container("new"))
     said = a_recommendation("app", target=amounts(111, 222 * MIB))
     world.autoscale(recommendation=(said,))
-    (workload,) = world.workloads.values()
+    (workload,) = world.workloads()
     owned = [Owned(pod, workload, "apps/v1") for pod in world.pods]
     observed = [ObservedAutoscaler(world.autoscaler(), workload.selector)]
     bystander = Bystander(
@@ -97,7 +97,7 @@ async def test_what_is_published_stays_and_only_what_is_missing_is_added() -> No
 
 
 async def test_checkpoints_tell_what_an_autoscaler_has_learned() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
     recommender = world.recommender()
@@ -107,7 +107,7 @@ async def test_checkpoints_tell_what_an_autoscaler_has_learned() -> None:
     await recommender.save_all()
     said = world.target()
     silent = replace(world.autoscaler(), recommendation=None)
-    (workload,) = world.workloads.values()
+    (workload,) = world.workloads()
     owned = [Owned(pod, workload, "apps/v1") for pod in world.pods]
     groups = group_pods(owned, [ObservedAutoscaler(silent, workload.selector)])
     sight = DryRunInputs(groups, world.owners, (), tuple(world.checkpoints))
@@ -120,7 +120,7 @@ async def test_checkpoints_tell_what_an_autoscaler_has_learned() -> None:
 
 
 async def test_how_much_is_known_is_told_with_it() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy(replicas=2)
     bystander = await _learned(world, 5)
     ((_, _, learned),) = bystander.conclude()
@@ -129,7 +129,7 @@ async def test_how_much_is_known_is_told_with_it() -> None:
 
 
 async def test_an_oom_kill_that_can_be_seen_counts() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.loads[""] = Load(100, 50 * MIB)
     calm = _targets(await _learned(world, 1))
@@ -154,7 +154,7 @@ async def _advance(bystander: Bystander) -> HistoryProgress:
 
 def test_history_is_read_before_anything_is_concluded() -> None:
     async def scene() -> None:
-        world = SmallWorld()
+        world = RecommenderCluster()
         world.clock = LoopClock()  # type: ignore[assignment]
         world.deploy()
         past = Past(loads={"web-0": Load(800, 2000 * MIB)})
@@ -172,7 +172,7 @@ def test_history_is_read_before_anything_is_concluded() -> None:
 
 def test_a_past_that_cannot_be_read_is_told_and_ends_the_wait() -> None:
     async def scene() -> None:
-        world = SmallWorld()
+        world = RecommenderCluster()
         world.clock = LoopClock()  # type: ignore[assignment]
         world.deploy()
         bystander = Bystander(_sight(world), _SETTINGS, world.clock, Past(is_down=True))

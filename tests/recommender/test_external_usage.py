@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from support.fakes.recommender_cluster import SmallWorld
+from support.fakes.recommender_cluster import RecommenderCluster
 from support.makers.records import MIB, a_container
 from support.makers.usage import a_selector
 
@@ -22,7 +22,7 @@ from trimtab.recommender.settings import RecommenderSettings
 class Measured:
     """Usage of the pods that it is asked for."""
 
-    def __init__(self, world: SmallWorld) -> None:
+    def __init__(self, world: RecommenderCluster) -> None:
         self.world = world
         self.asked: list[PodGroup] = []
         self.problems: tuple[Exception, ...] = ()
@@ -42,7 +42,7 @@ class Measured:
 class Watched:
     """A recommender whose usage is measured elsewhere."""
 
-    def __init__(self, world: SmallWorld, **settings: object) -> None:
+    def __init__(self, world: RecommenderCluster, **settings: object) -> None:
         self.measured = Measured(world)
         source = ExternalUsage(self.measured, lambda: self.recommender.knowledge)
         given = RecommenderSettings(**settings)  # type: ignore[arg-type]
@@ -54,14 +54,16 @@ class Watched:
 
 
 @pytest.fixture
-def world() -> SmallWorld:
-    made = SmallWorld()
+async def world() -> RecommenderCluster:
+    made = RecommenderCluster()
     made.deploy(replicas=2)
     made.autoscale()
     return made
 
 
-async def test_pods_are_asked_for_by_the_selector_of_their_autoscaler(world: SmallWorld) -> None:
+async def test_pods_are_asked_for_by_the_selector_of_their_autoscaler(
+    world: RecommenderCluster,
+) -> None:
     world.deploy("db", namespace="other")
     world.autoscale("db", namespace="other")
     world.deploy("alone")
@@ -76,7 +78,9 @@ async def test_pods_are_asked_for_by_the_selector_of_their_autoscaler(world: Sma
     assert world.target()[Resource.MEMORY] >= 300 * MIB
 
 
-async def test_a_pod_that_two_autoscalers_learn_from_is_asked_for_once(world: SmallWorld) -> None:
+async def test_a_pod_that_two_autoscalers_learn_from_is_asked_for_once(
+    world: RecommenderCluster,
+) -> None:
     world.autoscale("twin", target=world.autoscaler().target)
     watched = Watched(world)
     await watched.recommender.tick()
@@ -85,7 +89,9 @@ async def test_a_pod_that_two_autoscalers_learn_from_is_asked_for_once(world: Sm
     assert world.target() == world.target("twin") != {}
 
 
-async def test_pods_that_do_not_run_or_are_not_ours_are_not_asked_for(world: SmallWorld) -> None:
+async def test_pods_that_do_not_run_or_are_not_ours_are_not_asked_for(
+    world: RecommenderCluster,
+) -> None:
     world.put_pod(replace(world.pod("web-1"), phase=PodPhase.SUCCEEDED))
     world.deploy("theirs", a_container())
     world.autoscale("theirs", recommenders=("somebody-else",))
@@ -95,7 +101,9 @@ async def test_pods_that_do_not_run_or_are_not_ours_are_not_asked_for(world: Sma
     assert watched.asked() == {("default", a_selector(app="web"), ("web-0",))}
 
 
-async def test_parts_that_cannot_be_read_are_told_and_the_rest_teaches(world: SmallWorld) -> None:
+async def test_parts_that_cannot_be_read_are_told_and_the_rest_teaches(
+    world: RecommenderCluster,
+) -> None:
     watched = Watched(world)
     watched.measured.problems = tuple(ValueError(str(number)) for number in range(100))
     report = await watched.recommender.tick()
@@ -105,7 +113,7 @@ async def test_parts_that_cannot_be_read_are_told_and_the_rest_teaches(world: Sm
     assert world.target()
 
 
-async def test_f13_external_metrics_that_are_gone_freeze_targets(world: SmallWorld) -> None:
+async def test_f13_external_metrics_that_are_gone_freeze_targets(world: RecommenderCluster) -> None:
     watched = Watched(world)
     await watched.recommender.tick()
     before = world.target()

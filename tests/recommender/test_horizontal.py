@@ -1,18 +1,17 @@
 """A HorizontalPodAutoscaler beside the recommender: both come to rest (F27)."""
 
 import math
-from dataclasses import replace
 
 import pytest
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts, hours, minutes
 
-from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.core.model.autoscalers import TargetReference, UpdateMode
-from trimtab.core.model.hpa import Horizontal, HpaConflict
-from trimtab.core.model.pods import OwnerReference, WorkloadName
+from trimtab.core.model.hpa import HpaConflict
+from trimtab.core.model.pods import WorkloadName
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import UsageSettings
+from trimtab.simulation.world.objects import HorizontalScaler
 
 WANTED_UTILIZATION, TOLERANCE, MOST_PODS = 0.8, 0.1, 200
 """What people usually ask of a HorizontalPodAutoscaler, and the tolerance that it has."""
@@ -23,7 +22,7 @@ class Tandem:
 
     def __init__(self, load: float, pods: int) -> None:
         self.load = load
-        self.world = SmallWorld()
+        self.world = RecommenderCluster()
         self.world.deploy(replicas=0)
         self.world.autoscale()
         usage = UsageSettings(cpu_half_life=hours(1))
@@ -84,15 +83,14 @@ async def test_f27_after_the_load_has_changed_both_come_to_rest_again(factor: fl
     assert tandem.load / pods / request == pytest.approx(WANTED_UTILIZATION, rel=TOLERANCE)
 
 
-SCALES_ON_CPU = Horizontal("default", "hpa", "Deployment", "web", frozenset({Resource.CPU}))
-PLACE = ObjectName("default", "hpa")
+SCALES_ON_CPU = HorizontalScaler("default", "hpa", WorkloadName("default", "Deployment", "web"))
 
 
-def a_world(**fields: object) -> SmallWorld:
-    world = SmallWorld()
+def a_world(**fields: object) -> RecommenderCluster:
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale(**fields)  # type: ignore[arg-type]
-    world.horizontal_writer.put(StoredObject(PLACE, SCALES_ON_CPU))
+    world.truth.scalers.put(SCALES_ON_CPU)
     return world
 
 
@@ -111,11 +109,8 @@ async def test_what_is_held_is_recommended_all_the_same_and_a_condition_says_so(
 
 async def test_who_scales_a_workload_that_the_target_owns_is_told_in_the_condition() -> None:
     world = a_world(target=TargetReference("App", "shop"))
-    app, web = WorkloadName("default", "App", "shop"), WorkloadName("default", "Deployment", "web")
-    owner = OwnerReference("App", "shop")
-    world.workloads[app] = replace(world.workloads[web], name=app)
-    world.workloads[web] = replace(world.workloads[web], owner=owner)
-    world.start("web-0", owner=owner)
+    app = world.own("App", "shop")
+    world.start("web-0", owner=app.reference)
     await world.recommender().tick()
     condition = world.condition("HorizontallyScaled")
 
@@ -127,7 +122,7 @@ async def test_the_condition_goes_with_the_horizontal_autoscaler() -> None:
     world = a_world()
     recommender = world.recommender()
     await recommender.tick()
-    world.horizontal_writer.drop(PLACE)
+    world.truth.scalers.delete("default", "hpa")
     world.wait()
     await recommender.tick()
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from recommender.past import Past
 from support.fakes.clocks import LoopClock, run_virtually
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, minutes
 
 from trimtab.core.model.resources import Resource
@@ -23,8 +23,8 @@ SAMPLES = 8 * 24 + 1
 """Of one container in the whole history."""
 
 
-def a_world(**loads: Load) -> SmallWorld:
-    world = SmallWorld()
+def a_world(**loads: Load) -> RecommenderCluster:
+    world = RecommenderCluster()
     world.clock = LoopClock()  # type: ignore[assignment]
     world.deploy()
     world.autoscale()
@@ -33,7 +33,7 @@ def a_world(**loads: Load) -> SmallWorld:
 
 
 def a_recommender(
-    world: SmallWorld, past: Past, interval: timedelta = MINUTE, **history: object
+    world: RecommenderCluster, past: Past, interval: timedelta = MINUTE, **history: object
 ) -> Recommender:
     given = HistorySettings(**history)  # type: ignore[arg-type]
     settings = RecommenderSettings(interval=interval, history=given)
@@ -70,11 +70,11 @@ def virtually(scene: Callable[[], Awaitable[None]]) -> Callable[[], None]:
     return test
 
 
-def cpu(world: SmallWorld) -> int:
+def cpu(world: RecommenderCluster) -> int:
     return world.target().get(Resource.CPU, 0)
 
 
-def memory(world: SmallWorld) -> int:
+def memory(world: RecommenderCluster) -> int:
     return world.target().get(Resource.MEMORY, 0)
 
 
@@ -127,8 +127,7 @@ async def test_another_selector_asks_for_the_history_of_its_pods() -> None:
     world, past = a_world(), Past({"web-0": BUSY})
     async with running(a_recommender(world, past)):
         await passes(minutes(3))
-        (workload,) = world.workloads
-        world.workloads.clear()
+        world.remove_deployments()
         world.deploy("api")
         past.loads["api-0"] = Load(cpu=3000)
         target = world.autoscaler().target
@@ -136,7 +135,6 @@ async def test_another_selector_asks_for_the_history_of_its_pods() -> None:
         world.autoscale(target=type(target)("Deployment", "api", "apps/v1"))
         await passes(minutes(3))
 
-    assert workload.name == "web"
     assert cpu(world) > 3000
 
 
@@ -185,7 +183,7 @@ async def test_history_that_takes_long_is_not_waited_for() -> None:
     world, past = a_world(), Past({"web-0": BUSY}, takes=minutes(3))
     async with running(a_recommender(world, past)):
         await passes(timedelta(seconds=9))
-        waiting = world.acts["publish_status"]
+        waiting = world.requests["publish_status"]
         await passes(timedelta(seconds=3))
         condition, without = world.condition("FetchingHistory"), cpu(world)
         await passes(minutes(8))
@@ -296,7 +294,7 @@ async def test_f14_no_recommendation_falls_while_its_history_is_outstanding() ->
     before = cpu(world), memory(world)
     # The original with Prometheus saves nothing; what it once saved is of another time.
     past.is_down = True
-    old = SmallWorld()
+    old = RecommenderCluster()
     old.deploy()
     old.autoscale()
     old.loads[""] = QUIET

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts, minutes
 
 from trimtab.core.model.autoscalers import ContainerPolicy
@@ -17,36 +17,36 @@ from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import Step, TickReport
 
 
-def a_world(*, replicas: int = 4) -> SmallWorld:
-    world = SmallWorld()
+def a_world(*, replicas: int = 4) -> RecommenderCluster:
+    world = RecommenderCluster()
     world.deploy(replicas=replicas)
     world.autoscale()
     return world
 
 
-async def work(world: SmallWorld, recommender: Recommender, ticks: int) -> None:
+async def work(world: RecommenderCluster, recommender: Recommender, ticks: int) -> None:
     for _ in range(ticks):
         await recommender.tick()
         world.wait()
 
 
-def fail(world: SmallWorld) -> None:
+def fail(world: RecommenderCluster) -> None:
     world.failing.add("fetch")
 
 
-def fall_silent(world: SmallWorld) -> None:
+def fall_silent(world: RecommenderCluster) -> None:
     world.silent |= {pod.name for pod in world.pods}
 
 
-def grow_stale(world: SmallWorld) -> None:
+def grow_stale(world: RecommenderCluster) -> None:
     world.read_at = world.clock.now() - minutes(1)
 
 
-def break_numbers(world: SmallWorld) -> None:
+def break_numbers(world: RecommenderCluster) -> None:
     world.loads[""] = Load(math.nan, math.nan)
 
 
-def lie_about_time(world: SmallWorld) -> None:
+def lie_about_time(world: RecommenderCluster) -> None:
     world.read_at = world.clock.now() + timedelta(days=400)
 
 
@@ -55,7 +55,7 @@ FAULTS = [fail, fall_silent, grow_stale, break_numbers, lie_about_time]
 
 @pytest.mark.parametrize("break_usage", FAULTS, ids=lambda fault: fault.__name__)
 async def test_f13_an_hour_without_usage_freezes_targets_and_says_so(
-    break_usage: Callable[[SmallWorld], None],
+    break_usage: Callable[[RecommenderCluster], None],
 ) -> None:
     world = a_world()
     recommender = world.recommender()
@@ -88,7 +88,7 @@ async def test_f13_half_of_the_samples_still_teach_and_nobody_is_stale() -> None
 
 
 async def test_f13_a_container_of_which_alone_nothing_is_read_is_named() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     one, other = a_container("app"), a_container("side")
     world.deploy("web", one, other)
     world.autoscale()
@@ -129,18 +129,18 @@ async def test_f12_before_pods_could_be_listed_nothing_is_taken_for_gone() -> No
     await work(world, recommender, 3)
     before = world.target()
     restarted = world.recommender()
-    world.is_listed = False
+    world.view_age = None
     blind = await restarted.tick()
-    world.is_listed = True
+    world.view_age = timedelta()
     await work(world, restarted, 1)
 
     assert blind == TickReport()
-    assert world.acts["delete_checkpoint"] == 0
+    assert world.requests["delete_checkpoint"] == 0
     assert world.target() == before
 
 
 async def test_f12_what_is_known_of_sidecars_does_not_grow_from_tick_to_tick() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     sidecar = a_container("proxy", kind=ContainerKind.SIDECAR)
     world.deploy("web", a_container("app"), sidecar)
     world.autoscale()
@@ -181,7 +181,7 @@ async def test_a_late_answer_tells_nothing_of_a_pod_that_was_not_there_yet() -> 
 
 
 async def test_f11_the_floor_of_a_renamed_container_is_not_split_over_a_ghost() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"))
     world.autoscale()
     world.loads[""] = Load(cpu=1, memory=1 * MIB)
@@ -194,7 +194,7 @@ async def test_f11_the_floor_of_a_renamed_container_is_not_split_over_a_ghost() 
     assert world.target(container="new") == amounts(25, 250 * MIB)
 
 
-def said(world: SmallWorld) -> list[str]:
+def said(world: RecommenderCluster) -> list[str]:
     return [one.container_name for one in world.autoscaler().recommendation or ()]
 
 
@@ -203,7 +203,7 @@ def said(world: SmallWorld) -> list[str]:
 async def test_a_container_that_no_pod_has_leaves_the_status_within_one_tick(
     *, has_samples: bool, is_restarted: bool
 ) -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"), a_container("app"))
     world.autoscale()
     recommender = world.recommender()
@@ -222,7 +222,7 @@ async def test_a_container_that_no_pod_has_leaves_the_status_within_one_tick(
 
 
 async def test_a_container_leaves_the_status_though_nothing_is_known_of_its_successor() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"))
     world.autoscale()
     recommender = world.recommender()
@@ -236,7 +236,7 @@ async def test_a_container_leaves_the_status_though_nothing_is_known_of_its_succ
 
 
 async def test_a_container_whose_history_was_lost_leaves_the_status_when_no_pod_has_it() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"), a_container("app"))
     world.autoscale()
     await work(world, world.recommender(), 3)
@@ -251,7 +251,7 @@ async def test_a_container_whose_history_was_lost_leaves_the_status_when_no_pod_
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["all along", "after a restart"])
 async def test_a_workload_without_pods_keeps_its_status(*, is_restarted: bool) -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"), a_container("app"))
     world.autoscale()
     recommender = world.recommender()
@@ -266,7 +266,7 @@ async def test_a_workload_without_pods_keeps_its_status(*, is_restarted: bool) -
 
 
 async def test_a_container_that_comes_back_is_recommended_from_its_history() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"))
     world.autoscale()
     world.loads["old"] = Load(cpu=2000)
@@ -289,7 +289,7 @@ SHORT = UsageSettings(memory_interval=minutes(10), memory_interval_count=6)
 
 
 async def test_f11_what_was_known_of_a_renamed_container_ages_out_with_its_checkpoint() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container("old"))
     world.autoscale()
     recommender = world.recommender(usage=SHORT)

@@ -3,7 +3,7 @@
 import pytest
 import structlog
 from structlog.typing import EventDict
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import minutes
 
 from trimtab.recommender import logs
@@ -11,7 +11,7 @@ from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import TickResult
 
 
-async def tell_of_tick(world: SmallWorld, recommender: Recommender) -> list[EventDict]:
+async def tell_of_tick(world: RecommenderCluster, recommender: Recommender) -> list[EventDict]:
     with structlog.testing.capture_logs() as told:
         at = world.clock.now()
         logs.tell(TickResult(at, await recommender.tick()), recommender.knowledge)
@@ -20,8 +20,8 @@ async def tell_of_tick(world: SmallWorld, recommender: Recommender) -> list[Even
 
 
 @pytest.fixture
-def world() -> SmallWorld:
-    made = SmallWorld()
+async def world() -> RecommenderCluster:
+    made = RecommenderCluster()
     made.deploy()
     made.autoscale()
     made.loads[""] = Load(cpu=500, memory=1e9)
@@ -37,7 +37,9 @@ def test_history_is_told_with_how_it_is_labelled() -> None:
     ]
 
 
-async def test_a_new_target_is_told_with_its_autoscaler_and_its_amounts(world: SmallWorld) -> None:
+async def test_a_new_target_is_told_with_its_autoscaler_and_its_amounts(
+    world: RecommenderCluster,
+) -> None:
     first, last = await tell_of_tick(world, world.recommender())
 
     assert first == {
@@ -49,7 +51,9 @@ async def test_a_new_target_is_told_with_its_autoscaler_and_its_amounts(world: S
     assert (last["event"], last["published"], last["cpu_samples"]) == ("tick done", 1, 1)
 
 
-async def test_a_status_whose_targets_stay_is_not_worth_much_talk(world: SmallWorld) -> None:
+async def test_a_status_whose_targets_stay_is_not_worth_much_talk(
+    world: RecommenderCluster,
+) -> None:
     recommender = world.recommender()
     await tell_of_tick(world, recommender)
     world.autoscale()
@@ -62,7 +66,7 @@ async def test_a_status_whose_targets_stay_is_not_worth_much_talk(world: SmallWo
 
 
 async def test_what_went_wrong_is_told_with_the_step_and_what_it_was_about(
-    world: SmallWorld,
+    world: RecommenderCluster,
 ) -> None:
     world.failing.add("publish_status")
     told = await tell_of_tick(world, world.recommender())
@@ -73,7 +77,9 @@ async def test_what_went_wrong_is_told_with_the_step_and_what_it_was_about(
     assert "publish_status" in problem["error"]
 
 
-async def test_where_much_goes_wrong_some_is_told_and_the_rest_counted(world: SmallWorld) -> None:
+async def test_where_much_goes_wrong_some_is_told_and_the_rest_counted(
+    world: RecommenderCluster,
+) -> None:
     for number in range(logs.MOST_PROBLEMS + 3):
         world.deploy(f"more-{number}")
         world.autoscale(f"more-{number}")
@@ -85,14 +91,14 @@ async def test_where_much_goes_wrong_some_is_told_and_the_rest_counted(world: Sm
     assert (problems[-1]["step"], problems[-1]["left_out"]) == ("UpdateVPAs", 4)
 
 
-async def test_a_tick_that_saw_nothing_is_no_news(world: SmallWorld) -> None:
-    world.is_listed = False
+async def test_a_tick_that_saw_nothing_is_no_news(world: RecommenderCluster) -> None:
+    world.view_age = None
     told = await tell_of_tick(world, world.recommender())
 
     assert [one["log_level"] for one in told] == ["debug"]
 
 
-async def test_what_was_saved_at_the_end_is_told(world: SmallWorld) -> None:
+async def test_what_was_saved_at_the_end_is_told(world: RecommenderCluster) -> None:
     recommender = world.recommender()
     await recommender.tick()
     world.wait(minutes(1))
@@ -104,7 +110,9 @@ async def test_what_was_saved_at_the_end_is_told(world: SmallWorld) -> None:
     assert (said["event"], said["written"], said["unsaved"]) == ("checkpoints saved", 1, 0)
 
 
-async def test_how_much_could_not_be_saved_at_the_end_is_a_warning(world: SmallWorld) -> None:
+async def test_how_much_could_not_be_saved_at_the_end_is_a_warning(
+    world: RecommenderCluster,
+) -> None:
     recommender = world.recommender()
     await recommender.tick()
     world.wait(minutes(1))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import REGISTRY, generate_latest
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts, minutes
 from support.readers.metrics_page import differences
 
@@ -31,7 +31,7 @@ def read_all() -> dict[str, float]:
 class Metered:
     """A recommender whose ticks are counted, and what has grown: metrics outlive tests."""
 
-    world: SmallWorld
+    world: RecommenderCluster
     recommender: Recommender
     meter: RecommenderMeter
     before: dict[str, float]
@@ -46,8 +46,8 @@ class Metered:
 
 
 @pytest.fixture
-def metered() -> Metered:
-    world = SmallWorld()
+async def metered() -> Metered:
+    world = RecommenderCluster()
     world.deploy(replicas=2)
     world.autoscale()
     return Metered(world, world.recommender(), RecommenderMeter(), read_all())
@@ -170,12 +170,12 @@ async def test_the_first_recommendation_is_timed_once(metered: Metered) -> None:
 async def test_a_first_recommendation_that_the_store_does_not_show_yet_is_timed_once(
     metered: Metered,
 ) -> None:
-    metered.world.shows_statuses = False
+    metered.world.stall("verticalpodautoscalers")
     await metered.tick()
     metered.world.loads[""] = Load(cpu=4000)
     await metered.tick()
 
-    assert metered.world.acts["publish_status"] == 2
+    assert metered.world.requests["publish_status"] == 2
     assert metered.grown("vpa_recommender_recommendation_latency_seconds_count") == 1
 
 
@@ -196,7 +196,7 @@ async def test_what_is_known_and_written_is_counted(metered: Metered) -> None:
 
 
 async def test_a_tick_that_saw_nothing_or_failed_is_not_timed(metered: Metered) -> None:
-    metered.world.is_listed = False
+    metered.world.view_age = None
     await metered.tick()
     failed = TickResult(metered.world.clock.now(), failure=ValueError("odd"))
     metered.meter.note(failed, metered.recommender.knowledge)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, NOW, a_container, amounts, minutes
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT
@@ -22,22 +22,25 @@ from trimtab.recommender.controller import Recommender
 DAY = timedelta(days=1)
 
 
-def a_world(*, replicas: int = 2) -> SmallWorld:
-    world = SmallWorld()
+def a_world(*, replicas: int = 2) -> RecommenderCluster:
+    world = RecommenderCluster()
     world.deploy(replicas=replicas)
     world.autoscale()
     return world
 
 
 async def work(
-    world: SmallWorld, recommender: Recommender, ticks: int = 1, step: timedelta = minutes(1)
+    world: RecommenderCluster,
+    recommender: Recommender,
+    ticks: int = 1,
+    step: timedelta = minutes(1),
 ) -> None:
     for _ in range(ticks):
         await recommender.tick()
         world.wait(step)
 
 
-async def a_busy_day(world: SmallWorld) -> Recommender:
+async def a_busy_day(world: RecommenderCluster) -> Recommender:
     """A day of work under load, after which hardly anything is used any more."""
     recommender = world.recommender()
     world.loads[""] = Load(cpu=800, memory=2000 * MIB)
@@ -53,7 +56,7 @@ def weight(histogram: HistogramCheckpoint) -> float:
     return histogram.total_weight * math.pow(2, days)
 
 
-def targets(world: SmallWorld) -> tuple[int, int]:
+def targets(world: RecommenderCluster) -> tuple[int, int]:
     target = world.target()
     return target[Resource.CPU], target[Resource.MEMORY]
 
@@ -132,8 +135,8 @@ async def test_f2_a_target_that_is_gone_during_the_start_costs_nothing() -> None
     recommender = await a_busy_day(world)
     before = targets(world)
     await recommender.save_all()
-    (workload,) = world.workloads
-    gone = world.workloads.pop(workload)
+    (gone,) = world.deployments
+    world.remove_deployments()
     restarted = world.recommender()
     await work(world, restarted, 3)
     condition = world.condition("ConfigUnsupported")
@@ -141,7 +144,7 @@ async def test_f2_a_target_that_is_gone_during_the_start_costs_nothing() -> None
     assert condition is not None
     assert condition.reason == "TargetUnreadable"
     assert targets(world) == before
-    world.workloads[workload] = gone
+    world.deployments.put(gone)
     await work(world, restarted, 30)
     assert world.condition("ConfigUnsupported") is None
     assert targets(world) == before
@@ -152,7 +155,7 @@ async def test_f2_a_target_that_is_gone_while_running_still_has_its_pods() -> No
     world = a_world()
     recommender = await a_busy_day(world)
     before = targets(world)
-    world.workloads.clear()
+    world.remove_deployments()
     report = await recommender.tick()
 
     assert report.cpu.accepted == 2
@@ -163,14 +166,14 @@ async def test_f2_a_target_that_is_gone_while_running_still_has_its_pods() -> No
 async def test_f3_buckets_survive_when_another_recommender_is_named_for_a_while() -> None:
     world = a_world()
     recommender = await a_busy_day(world)
-    before, published = targets(world), world.acts["publish_status"]
+    before, published = targets(world), world.requests["publish_status"]
     world.autoscale(recommenders=("other",))
     await work(world, recommender, 30)
 
-    assert world.acts["publish_status"] == published
+    assert world.requests["publish_status"] == published
     world.autoscale(recommenders=())
     await work(world, recommender)
-    assert world.acts["publish_status"] == published + 1
+    assert world.requests["publish_status"] == published + 1
     assert targets(world) == before
 
 
@@ -269,7 +272,7 @@ async def test_a_lighter_histogram_never_overwrites_a_heavier_one() -> None:
     recommender = await a_busy_day(world)
     await recommender.save_all()
     heavy = world.checkpoint()
-    world.checkpoint_writer.replace([])
+    world.truth.checkpoints.delete(heavy.namespace, heavy.name)
     forgetful = world.recommender()
     await work(world, forgetful, 2)
     world.store_checkpoint(heavy)
@@ -323,9 +326,9 @@ async def test_f41_who_was_cut_off_while_another_led_waits_until_it_sees_again()
     learned, world.view_age = world.checkpoint(), minutes(4)
     running = asyncio.create_task(first.run())
     await world.clock.nap_begun.wait()
-    writes = world.acts.total()
+    writes = world.requests.total()
     await first.save_all()
-    blind_writes = world.acts.total() - writes
+    blind_writes = world.requests.total() - writes
     world.view_age = minutes(1)
     world.clock.nap_over.set()
     await world.tick_done()
@@ -338,7 +341,7 @@ async def test_f41_who_was_cut_off_while_another_led_waits_until_it_sees_again()
     assert count > learned.aggregate.total_samples_count
 
 
-async def run_for(world: SmallWorld, recommender: Recommender, ticks: int) -> None:
+async def run_for(world: RecommenderCluster, recommender: Recommender, ticks: int) -> None:
     """Let a recommender run for so many ticks, then take the lease away."""
     running = asyncio.create_task(recommender.run())
     for _ in range(ticks):
@@ -377,14 +380,14 @@ async def test_an_autoscaler_that_cannot_be_read_is_not_deleted() -> None:
     recommender = await a_busy_day(world)
     await recommender.save_all()
     before, autoscaler = targets(world), world.autoscaler()
-    world.autoscaler_writer.spoil(Unreadable("default", "web", DecodeError("spec", "odd")))
+    world.truth.autoscalers.spoil(Unreadable("default", "web", DecodeError("spec", "odd")))
     world.loads[""] = Load(cpu=10, memory=4000 * MIB)
-    writes = world.acts["publish_status"]
+    writes = world.requests["publish_status"]
     await work(world, recommender, 60)
 
-    assert world.acts["delete_checkpoint"] == 0
-    assert world.acts["publish_status"] == writes
-    world._put_autoscaler(autoscaler)
+    assert world.requests["delete_checkpoint"] == 0
+    assert world.requests["publish_status"] == writes
+    world.truth.autoscalers.put(autoscaler)
     await work(world, recommender)
     assert targets(world)[0] == before[0]
     assert targets(world)[1] > before[1]
@@ -472,7 +475,7 @@ async def test_checkpoints_are_not_written_while_somebody_fetches_history() -> N
 @pytest.mark.parametrize("is_late", [False, True], ids=["at once", "later"])
 async def test_histories_whose_checkpoints_would_have_one_name_stay_apart(*, is_late: bool) -> None:
     """Of the autoscaler `shop` with a container `web-api`, and of `shop-web` with `api`."""
-    world = SmallWorld()
+    world = RecommenderCluster()
     pairs = (("shop", "web-api", 2000), ("shop-web", "api", 400))
     recommender = world.recommender()
     for name, container, mib in pairs:
@@ -497,7 +500,7 @@ async def test_histories_whose_checkpoints_would_have_one_name_stay_apart(*, is_
 
 
 async def test_a_checkpoint_whose_name_would_be_too_long_is_stored() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     name = "w" * 250
     world.deploy(name)
     world.autoscale(name)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec import structs
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts, hours, minutes
 
 from trimtab.api.kinds.evictions import MemoryEviction
@@ -20,24 +20,24 @@ APP = a_container(requests=amounts(100, 1000 * MIB), is_running=True)
 SECOND = timedelta(seconds=1)
 
 
-def a_world(*, replicas: int = 1) -> SmallWorld:
-    world = SmallWorld()
+def a_world(*, replicas: int = 1) -> RecommenderCluster:
+    world = RecommenderCluster()
     world.deploy("web", APP, replicas=replicas)
     world.autoscale()
     return world
 
 
-async def tick(world: SmallWorld, recommender: Recommender) -> TickReport:
+async def tick(world: RecommenderCluster, recommender: Recommender) -> TickReport:
     report = await recommender.tick()
     world.wait()
     return report
 
 
-def memory(world: SmallWorld) -> int:
+def memory(world: RecommenderCluster) -> int:
     return world.target().get(Resource.MEMORY, 0)
 
 
-def dead_now(world: SmallWorld) -> Termination:
+def dead_now(world: RecommenderCluster) -> Termination:
     return Termination("OOMKilled", finished_at=world.clock.now())
 
 
@@ -196,7 +196,7 @@ async def test_f9_what_kills_taught_survives_restarts_for_eight_days_and_no_long
 
 
 async def test_kills_of_a_pod_that_never_gets_to_run_always_lead_to_the_same_target() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", APP, replicas=0)
     world.autoscale()
     recommender = world.recommender(garbage_interval=minutes(10))
@@ -325,7 +325,8 @@ async def test_an_eviction_for_want_of_memory_counts_with_what_was_used() -> Non
     world = a_world()
     eviction = MemoryEviction("default", "web-0", "app", 5000 * MIB, world.clock.now())
     unknown = replace(eviction, pod="never-seen")
-    world.evictions = [eviction, unknown, eviction]
+    for each in (eviction, unknown, eviction):
+        world.truth.evictions.append(each)
     recommender = world.recommender()
     running = asyncio.create_task(recommender.run())
     for _ in range(3):

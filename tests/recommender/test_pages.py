@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_recommendation, amounts, minutes
 
 from trimtab.api.explain.recommendation import NumbersFrom, Origin
@@ -13,14 +13,14 @@ from trimtab.recommender.pages import show_page
 from trimtab.recommender.settings import RecommenderSettings
 
 
-def page(world: SmallWorld, recommender: Recommender, name: str = "web") -> Any:
+def page(world: RecommenderCluster, recommender: Recommender, name: str = "web") -> Any:
     query = {"namespace": "default", "autoscaler": name}
     origin = Origin(NumbersFrom.RECOMMENDER, world.clock.now(), remarks=("as told",))
     return json.loads(show_page(recommender.knowledge, RecommenderSettings(), query, origin))
 
 
-def a_world() -> SmallWorld:
-    world = SmallWorld()
+def a_world() -> RecommenderCluster:
+    world = RecommenderCluster()
     world.deploy(replicas=3)
     world.autoscale()
     world.loads[""] = Load(cpu=500, memory=1e9)

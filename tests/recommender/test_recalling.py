@@ -1,6 +1,6 @@
 """What somebody knows of numbers who only reads what a recommender has stored."""
 
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import minutes
 
 from trimtab.api.explain.recommendation import NumbersFrom, NumbersPage, Origin
@@ -14,11 +14,11 @@ from trimtab.recommender.settings import RecommenderSettings
 WEB = AutoscalerName("default", "web")
 
 
-def written(world: SmallWorld) -> list[int]:
-    return [world.acts[act] for act in ("publish_status", "save_checkpoint")]
+def written(world: RecommenderCluster) -> list[int]:
+    return [world.requests[act] for act in ("publish_status", "save_checkpoint")]
 
 
-async def recalled(world: SmallWorld) -> NumbersPage:
+async def recalled(world: RecommenderCluster) -> NumbersPage:
     settings, now = RecommenderSettings(), world.clock.now()
     knowledge = await recall(world, settings, now)
     page = explain(knowledge, WEB, settings, Origin(NumbersFrom.CHECKPOINTS, now))
@@ -27,7 +27,7 @@ async def recalled(world: SmallWorld) -> NumbersPage:
 
 
 async def test_what_is_stored_explains_what_is_published() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy(replicas=3)
     world.autoscale()
     world.loads[""] = Load(cpu=500, memory=1e9)
@@ -47,7 +47,7 @@ async def test_what_is_stored_explains_what_is_published() -> None:
 
 
 async def test_without_anything_stored_nothing_is_known() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
     page = await recalled(world)

@@ -4,15 +4,14 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from support.fakes.recommender_cluster import SmallWorld
+from support.fakes.recommender_cluster import RecommenderCluster
 from support.makers.records import NOW, minutes
 from support.makers.usage import a_selector
 
 from trimtab.core.model.autoscalers import TargetReference
 from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.model.pods import PodPhase
 from trimtab.core.model.validation import SettingsError
-from trimtab.core.model.workloads import Workload
 from trimtab.recommender.settings import RecommenderSettings
 
 
@@ -34,7 +33,7 @@ from trimtab.recommender.settings import RecommenderSettings
 async def test_a_recommender_serves_whoever_names_it_where_it_looks(
     settings: dict[str, object], fields: dict[str, object], *, is_served: bool
 ) -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale("web", **fields)  # type: ignore[arg-type]
     report = await world.recommender(**settings).tick()
@@ -72,7 +71,7 @@ def test_the_defaults_are_those_of_the_original_s_flags() -> None:
 
 
 async def test_the_memory_saver_tracks_only_pods_that_an_autoscaler_is_for() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", replicas=2)
     world.deploy("lone", replicas=3)
     world.autoscale("web")
@@ -82,12 +81,12 @@ async def test_the_memory_saver_tracks_only_pods_that_an_autoscaler_is_for() -> 
     assert (await thrifty.tick()).pods == 2
     world.autoscale("lone")
     assert (await thrifty.tick()).pods == 5
-    world.workloads.clear()
+    world.remove_deployments()
     assert (await thrifty.tick()).pods == 5
 
 
 async def test_pods_that_wait_for_a_place_are_not_tracked() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.start("web-1", phase=PodPhase.PENDING)
 
@@ -95,7 +94,7 @@ async def test_pods_that_wait_for_a_place_are_not_tracked() -> None:
 
 
 async def test_f37_pods_outside_the_only_namespace_cost_nothing() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     for number in range(20):
         world.deploy(namespace=f"other-{number}")
@@ -105,8 +104,9 @@ async def test_f37_pods_outside_the_only_namespace_cost_nothing() -> None:
 
 
 async def test_a_target_that_somebody_owns_is_not_supported() -> None:
-    world = OwnedWorld()
+    world = RecommenderCluster()
     world.deploy()
+    world.own("Rollout", "web")
     world.autoscale()
     await world.recommender().tick()
     condition = world.condition("ConfigUnsupported")
@@ -117,14 +117,13 @@ async def test_a_target_that_somebody_owns_is_not_supported() -> None:
 
 
 async def test_a_target_that_somebody_comes_to_own_keeps_its_recommendation() -> None:
-    world = OwnedWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
-    world.is_owned = False
     recommender = world.recommender()
     await recommender.tick()
     before = world.target()
-    world.is_owned = True
+    world.own("Rollout", "web")
     world.wait()
     await recommender.tick()
     condition = world.condition("ConfigUnsupported")
@@ -134,25 +133,14 @@ async def test_a_target_that_somebody_comes_to_own_keeps_its_recommendation() ->
     assert condition is not None
 
 
-class OwnedWorld(SmallWorld):
-    """Whatever is asked for belongs to something else."""
-
-    is_owned = True
-
-    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        if self.is_owned:
-            return WorkloadName("default", "Rollout", "web")
-        return await super().topmost(owned)
-
-
 async def test_a_selector_takes_part_of_the_pods_and_none_while_its_gate_is_off() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.start("web-1", labels={"role": "leader"})
     world.autoscale(selector=a_selector(role="leader"))
     world.silent.add("web-1")
     await world.recommender().tick()
-    off = SmallWorld()
+    off = RecommenderCluster()
     off.deploy()
     off.autoscale(selector=a_selector(app="web"))
     await off.recommender(gates=FeatureGates(pod_selector=False)).tick()
@@ -168,7 +156,7 @@ async def test_a_selector_takes_part_of_the_pods_and_none_while_its_gate_is_off(
 
 
 async def test_a_selector_changed_while_nobody_looked_starts_a_new_history() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
     recommender = world.recommender()
@@ -186,7 +174,7 @@ async def test_a_selector_changed_while_nobody_looked_starts_a_new_history() -> 
 
 
 async def test_f45_two_autoscalers_of_the_same_pods_are_both_told() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     target = TargetReference("Deployment", "web", "apps/v1")
     world.autoscale("first", target=target, created_at=NOW - minutes(9))
@@ -210,7 +198,7 @@ async def test_f45_two_autoscalers_of_the_same_pods_are_both_told() -> None:
 
 
 async def test_an_autoscaler_without_pods_says_so_and_keeps_its_recommendation() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
     recommender = world.recommender()
@@ -254,28 +242,28 @@ async def test_run_ticks_at_once_and_a_failing_tick_does_not_end_it(
     assert [record.message for record in caplog.records] == ["tick failed"] * len(caplog.records)
 
 
-class BrokenWorld(SmallWorld):
+class BrokenWorld(RecommenderCluster):
     """A cluster that meets a bug of ours."""
 
     is_broken = True
 
-    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
-        if self.is_broken:
+    def arrive(self, name: str, about: str = "") -> None:
+        if self.is_broken and name == "workload":
             raise ZeroDivisionError
-        return await super().workload(name, api_version)
+        super().arrive(name, about)
 
 
 async def test_run_waits_until_everything_was_listed_and_then_ticks() -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
-    world.is_listed = False
+    world.view_age = None
     recommender = world.recommender()
     running = asyncio.create_task(recommender.run())
     await world.clock.nap_begun.wait()
 
-    assert world.acts.total() == 0
-    world.is_listed = True
+    assert world.requests.total() == 0
+    world.view_age = timedelta()
     world.clock.nap_over.set()
     await world.tick_done()
     running.cancel()

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
-from support.fakes.recommender_cluster import Load, SmallWorld
+from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts, minutes
 
 from trimtab.api.kinds.checkpoints import Checkpoint
@@ -25,16 +25,16 @@ from trimtab.recommender.controller import Recommender
 from trimtab.recommender.reports import TickReport
 
 
-def a_world(count: int = 1) -> SmallWorld:
+def a_world(count: int = 1) -> RecommenderCluster:
     """So many Deployments of a pod each, with their autoscalers."""
-    world = SmallWorld()
+    world = RecommenderCluster()
     for number in range(count):
         world.deploy(f"web-{number}")
         world.autoscale(f"web-{number}")
     return world
 
 
-async def tick(world: SmallWorld, recommender: Recommender) -> TickReport:
+async def tick(world: RecommenderCluster, recommender: Recommender) -> TickReport:
     report = await recommender.tick()
     world.wait()
     return report
@@ -47,7 +47,7 @@ SOON_SURE = RecommendationSettings(
 """A history is believed after minutes, so that bounds stand nearly still after an hour."""
 
 
-async def settled(world: SmallWorld, **settings: object) -> Recommender:
+async def settled(world: RecommenderCluster, **settings: object) -> Recommender:
     """A recommender that knows everything so well that hardly anything moves any more."""
     recommender = world.recommender(recommendations=SOON_SURE, **settings)
     for _ in range(61):
@@ -55,7 +55,7 @@ async def settled(world: SmallWorld, **settings: object) -> Recommender:
     return recommender
 
 
-async def trickling(world: SmallWorld) -> Recommender:
+async def trickling(world: RecommenderCluster) -> Recommender:
     """One that knows it even better: no bound moves far within ten minutes."""
     recommender = await settled(world)
     for _ in range(45):
@@ -71,13 +71,13 @@ async def test_f34_statuses_are_written_for_those_that_changed_and_nobody_else(
     world = a_world(count)
     # No turn of small moves comes up while it is watched.
     recommender = await settled(world, publishing=PublishingSettings(patience=minutes(120)))
-    before = world.acts["publish_status"]
+    before = world.requests["publish_status"]
     for number in range(changed):
         world.loads[f"web-{number}-0"] = Load(memory=4000 * MIB)
     creeping = (await tick(world, recommender)).held_back
     for _ in range(2):
         await tick(world, recommender)
-    written = world.acts["publish_status"] - before
+    written = world.requests["publish_status"] - before
 
     assert creeping == count - changed
     assert changed <= written <= 3 * changed
@@ -118,7 +118,9 @@ async def test_f34_small_moves_trickle_however_they_began(*, is_restarted: bool)
     assert sum(report.published for report in reports) >= 40
 
 
-async def swing(world: SmallWorld, recommender: Recommender, ticks: int) -> list[TickReport]:
+async def swing(
+    world: RecommenderCluster, recommender: Recommender, ticks: int
+) -> list[TickReport]:
     """So many ticks of usage that swings by half up and down, by chance."""
     chance = Random(1)
     reports = []
@@ -133,7 +135,7 @@ async def swing(world: SmallWorld, recommender: Recommender, ticks: int) -> list
 async def test_f34_usage_that_swings_costs_few_more_statuses() -> None:
     """Peaks of memory windows that have just begun move bounds that no request is near to."""
     ample = a_container(requests=amounts(200, 2000 * MIB))
-    world = SmallWorld()
+    world = RecommenderCluster()
     for number in range(20):
         world.deploy(f"web-{number}", ample)
         world.autoscale(f"web-{number}")
@@ -151,7 +153,7 @@ async def test_f34_usage_that_swings_costs_few_more_statuses() -> None:
 async def test_a_lower_bound_that_passes_a_request_is_written_in_that_tick() -> None:
     """A pod that needs more does not wait for the turn of small moves."""
     patient = PublishingSettings(far_move_fraction=1e9, patience=minutes(600))
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy("web", a_container(requests=amounts(100, 500 * MIB)))
     world.autoscale()
     recommender = await settled(world, publishing=patient)
@@ -182,7 +184,7 @@ async def test_checkpoints_are_read_once_and_not_in_every_tick() -> None:
 async def test_f34_nothing_is_written_twice_while_the_store_lags_behind() -> None:
     world = a_world()
     recommender = world.recommender()
-    world.shows_statuses = False
+    world.stall("verticalpodautoscalers")
     reports = [await recommender.tick() for _ in range(3)]
 
     assert [report.published for report in reports] == [1, 0, 0]
@@ -233,7 +235,7 @@ async def test_a_history_that_changes_what_is_recommended_is_saved_within_a_rota
     assert saved_at(world.checkpoint("web-7-app")) >= changed_at
 
 
-def samples(world: SmallWorld) -> dict[str, int]:
+def samples(world: RecommenderCluster) -> dict[str, int]:
     return {one.autoscaler_name: one.aggregate.total_samples_count for one in world.checkpoints}
 
 
@@ -350,7 +352,7 @@ async def test_a_container_that_taught_nothing_has_no_checkpoint_until_it_does()
     assert world.checkpoint("web-0-app").aggregate.total_samples_count == 1
 
 
-class SlowStore(SmallWorld):
+class SlowStore(RecommenderCluster):
     """A cluster whose server takes a second for every checkpoint."""
 
     is_slow = False
@@ -451,7 +453,7 @@ async def test_f35_a_slow_server_ends_the_step_and_nobody_waits_twice() -> None:
     assert len(told) == first.published + second.published
 
 
-class SlowWorld(SmallWorld):
+class SlowWorld(RecommenderCluster):
     """A cluster whose server takes its time for every status."""
 
     def __init__(self, latency: timedelta) -> None:
@@ -549,16 +551,16 @@ async def test_an_autoscaler_that_is_replaced_keeps_its_checkpoints() -> None:
     await tick(world, recommender)
     await recommender.save_all()
     world.remove_autoscaler("web-0")
-    world.unseen.add("web-0")
+    world.stall("verticalpodautoscalers")
+    world.autoscale("web-0", uid="another")
     for _ in range(15):
         await tick(world, recommender)
-    is_asked = world.acts["has_autoscaler"]
-    world.unseen.clear()
-    world.autoscale("web-0", uid="another")
+    is_asked = world.requests["has_autoscaler"]
+    world.resume()
     await tick(world, recommender)
 
     assert is_asked
-    assert world.acts["delete_checkpoint"] == 0
+    assert world.requests["delete_checkpoint"] == 0
     assert world.checkpoints.find("default", "web-0-app") is not None
     assert world.target("web-0")
 
@@ -576,12 +578,12 @@ async def test_f38_no_checkpoint_goes_while_the_server_does_not_say_that_it_is_a
         await tick(world, recommender)
 
     assert kept is not None
-    assert world.acts["delete_checkpoint"] == 1
+    assert world.requests["delete_checkpoint"] == 1
     assert problems == {"default/gone-app"}
     assert world.checkpoints.find("default", "gone-app") is None
 
 
-class OverwrittenWorld(SmallWorld):
+class OverwrittenWorld(RecommenderCluster):
     """A cluster in which another process writes a checkpoint in the moment of the look."""
 
     async def has_autoscaler(self, name: AutoscalerName) -> bool:
@@ -600,7 +602,7 @@ async def test_a_checkpoint_that_was_written_since_it_was_seen_is_not_deleted() 
     assert [one.about for report in reports for one in report.problems] == ["default/gone-app"]
 
 
-class SlowlyDeletingWorld(SmallWorld):
+class SlowlyDeletingWorld(RecommenderCluster):
     """A cluster whose server takes its time for every deletion."""
 
     async def delete_checkpoint(
@@ -615,7 +617,7 @@ async def test_orphans_for_which_there_was_no_time_do_not_wait_for_the_next_inte
     for number in range(9):
         world.store_checkpoint(an_orphan(f"gone-{number}"))
     recommender = world.recommender(update_worker_count=1, checkpoints_gc_interval=minutes(10))
-    while world.acts["delete_checkpoint"] == 0:
+    while world.requests["delete_checkpoint"] == 0:
         await tick(world, recommender)
     begun = world.clock.now()
     deleted = [(await tick(world, recommender)).checkpoints_deleted for _ in range(2)]
@@ -637,7 +639,7 @@ async def test_checkpoints_of_autoscalers_that_cannot_be_read_are_never_deleted(
 ) -> None:
     world = a_world()
     world.store_checkpoint(an_orphan("gone"))
-    world.autoscaler_writer.spoil(unreadable)
+    world.truth.autoscalers.spoil(unreadable)
     recommender = world.recommender()
     for _ in range(30):
         await tick(world, recommender)

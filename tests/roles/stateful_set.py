@@ -38,16 +38,16 @@ class StatefulSetCluster(FakeCluster):
         self.put_set(SET)
         self.patched: list[tuple[str, str]] = []
         """Patches in order: give or take, and the pod."""
-        self.world.subscribe(self._notice)
+        self.truth.subscribe(self._notice)
         assert self.leases.find("default", LEASE) is None
         for number in range(replicas):
-            self.world.pods.put(
+            self.truth.pods.put(
                 a_pod(name=f"db-{number}", owner=SET.reference, created_at=NOW - minutes(10))
             )
 
     def put_set(self, stateful_set: WorkloadObject) -> None:
         """Store the StatefulSet."""
-        self.world.workloads_of(stateful_set.kind).put(stateful_set)
+        self.truth.workloads_of(stateful_set.kind).put(stateful_set)
 
     def hold(self, holder: str, *, is_seen: bool = True, **fields: object) -> None:
         """Let a pod hold the lease, renewed just now."""
@@ -60,24 +60,24 @@ class StatefulSetCluster(FakeCluster):
             "duration": timedelta(seconds=15),
             "renewed_at": self.clock.now(),
         }
-        self.world.leases.put(Lease("default", LEASE, **(usual | fields)))  # type: ignore[arg-type]
+        self.truth.leases.put(Lease("default", LEASE, **(usual | fields)))  # type: ignore[arg-type]
 
     @property
     def lease(self) -> Lease:
         """The lease on the API server."""
-        found = self.world.leases.find("default", LEASE)
+        found = self.truth.leases.find("default", LEASE)
         assert found is not None
         return found
 
     def label(self, name: str) -> Pod:
         """Let another client write the label on a pod."""
-        pod = self.world.pods.find("default", name)
+        pod = self.truth.pods.find("default", name)
         assert pod is not None
-        return self.world.pods.put(replace(pod, labels={**pod.labels, ROLE.label: ROLE.value}))
+        return self.truth.pods.put(replace(pod, labels={**pod.labels, ROLE.label: ROLE.value}))
 
     def leaders(self) -> list[str]:
         """Return the pods that wear the role on the API server."""
-        return [pod.name for pod in self.world.pods if ROLE.is_worn_by(pod)]
+        return [pod.name for pod in self.truth.pods if ROLE.is_worn_by(pod)]
 
     def _notice(self, fact: Fact) -> None:
         if isinstance(fact, PodPatched):

@@ -128,7 +128,7 @@ async def test_what_the_view_does_not_show_yet_is_not_done_twice() -> None:
     scene.cluster.hold("db-0")
     scene.cluster.stall("pods")
     await scene.tick(5)
-    scene.cluster.world.leases.put(replace(scene.cluster.lease, holder="db-1"))
+    scene.cluster.truth.leases.put(replace(scene.cluster.lease, holder="db-1"))
     await scene.tick(5)
     scene.cluster.resume()
     await scene.tick()
@@ -204,7 +204,7 @@ async def test_a_lease_that_nobody_can_read_changes_nothing() -> None:
     scene = Scene()
     scene.cluster.hold("db-0")
     await scene.tick()
-    scene.cluster.world.leases.spoil(Unreadable("default", LEASE, DecodeError("spec", "is odd")))
+    scene.cluster.truth.leases.spoil(Unreadable("default", LEASE, DecodeError("spec", "is odd")))
     await scene.tick(3)
 
     assert scene.cluster.leaders() == ["db-0"]

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.fakes.clocks import run_virtually
-from support.fakes.recommender_cluster import SmallWorld
+from support.fakes.recommender_cluster import RecommenderCluster
 from support.fakes.updater_cluster import SmallCluster
 from support.fakes.updater_scenes import UNPACED, UP, let_run
 from support.makers.records import minutes
@@ -87,7 +87,7 @@ def test_an_updater_shows_its_ticks_its_plans_and_its_acts(watched: Watched) -> 
 
 
 async def test_a_recommender_shows_the_steps_of_its_ticks(watched: Watched) -> None:
-    world = SmallWorld()
+    world = RecommenderCluster()
     world.deploy()
     world.autoscale()
     recommender = Recommender(

@@ -10,6 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Concatenate, ParamSpec, TypeVar
 
+from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
 from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.simulation.api_server.connection import Disturbance, SimulatedConnection
 from trimtab.simulation.api_server.port import SimulatedCluster
@@ -22,6 +23,10 @@ P = ParamSpec("P")
 _T = TypeVar("_T")
 
 
+class RefusedError(ClusterError):
+    """An error that a test asks for."""
+
+
 class FakeCluster(SimulatedCluster):
     """The port to a simulated cluster; tests change its attributes to let things go wrong.
 
@@ -29,12 +34,15 @@ class FakeCluster(SimulatedCluster):
     """
 
     def __init__(self, clock: VirtualClock) -> None:
-        self.world = World(clock=clock, random=Random(1))
+        self.truth = World(clock=clock, random=Random(1))
+        """All objects, whatever the stores show."""
         self.line = SimulatedConnection("test", Random(1), usual=Disturbance())
-        super().__init__(self.world, Serving(self.world), self.line, clock=clock)
+        super().__init__(self.truth, Serving(self.truth), self.line, clock=clock)
         self.view_age: timedelta | None = timedelta()
         self.refusals: dict[str, list[ClusterError]] = defaultdict(list)
         """Errors of the next requests, by the name of the request."""
+        self.failing: set[str] = set()
+        """Requests that fail now: a name, or a name, a space and the name of an object."""
         self.mute: set[str] = set()
         """Requests that have their effect and get no answer."""
         self.requests: Counter[str] = Counter()
@@ -50,8 +58,20 @@ class FakeCluster(SimulatedCluster):
         for view in self._views:
             view.look()
 
+    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        # What does not survive the way over the wire is lost.
+        await super().save_checkpoint(decode_checkpoint(encode_checkpoint(checkpoint)))
+
     def age(self) -> timedelta | None:
         return self.view_age
+
+    def arrive(self, name: str, about: str = "") -> None:
+        """Count a request, and raise the error that a test asks for."""
+        self.requests[name] += 1
+        if self.refusals[name]:
+            raise self.refusals[name].pop(0)
+        if not self.failing.isdisjoint({name, f"{name} {about}"}):
+            raise RefusedError(f"{name} {about}")
 
     async def _ask(
         self,
@@ -61,9 +81,7 @@ class FakeCluster(SimulatedCluster):
         **kwargs: P.kwargs,
     ) -> _T:
         name = act.__name__
-        self.requests[name] += 1
-        if self.refusals[name]:
-            raise self.refusals[name].pop(0)
+        self.arrive(name, request.name)
         answer = await super()._ask(request, act, *args, **kwargs)
         if name in self.mute:
             raise UnreachableError(name, "no answer in time")

@@ -1,58 +1,37 @@
-"""A small cluster in memory behind the ports: real stores, a clock that goes when it is told to.
+"""The cluster in memory for tests of the recommender, with usage that tests decide.
 
-It shows at once what is written to it, unless a test holds that back, and fails where a test says
-so. Objects take the way over the wire where they are kept: what does not survive that is lost.
+Its clock goes when a test or a sleeper moves it.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from support.fakes.clocks import StillClock
+from support.fakes.cluster import FakeCluster
 from support.makers.records import MIB, NOW, a_container, amounts
 from support.makers.usage import a_selector
 
 from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
-from trimtab.api.kinds.events import Event
-from trimtab.api.kinds.evictions import MemoryEviction
-from trimtab.api.kinds.leases import Lease
-from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
 from trimtab.api.usage.pod_metrics import UsageColumns
-from trimtab.api.wire.watch_events import ObjectName, StoredObject
-from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
-from trimtab.cluster.watch.store import Writer, open_store
-from trimtab.core.model.autoscalers import (
-    Autoscaler,
-    AutoscalerName,
-    Condition,
-    ContainerRecommendation,
-    TargetReference,
-)
-from trimtab.core.model.hpa import Horizontal
-from trimtab.core.model.json_patch import Patch
-from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.nodes import Node
+from trimtab.cluster.live.owners import WatchedOwners
+from trimtab.core.model.autoscalers import Autoscaler, Condition, TargetReference
 from trimtab.core.model.pods import (
     Container,
     OwnerReference,
     Pod,
-    PodHead,
     PodPhase,
     Termination,
     WorkloadName,
 )
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.model.workloads import Lookup, Namespace, PeekedOwner, PeekedWorkload, Workload
-from trimtab.core.sizing.quotas import Quota
+from trimtab.core.model.workloads import Workload
 from trimtab.recommender.controller import NOT_LISTED_YET, Recommender
 from trimtab.recommender.settings import RecommenderSettings
-
-
-class RefusedError(ClusterError):
-    """What a test lets go wrong."""
+from trimtab.simulation.api_server.port import _Scales
+from trimtab.simulation.world.objects import Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,59 +66,42 @@ class TellingClock(StillClock):
             await asyncio.Event().wait()
 
 
-class SmallWorld:
-    """The cluster, its owners, and the source of its usage, in one."""
+class RecommenderCluster(FakeCluster):
+    """A cluster and the source of its usage, in a time that only tests move."""
 
-    pods: SummedStore[Pod]
-    autoscalers: IndexedStore[Autoscaler]
-    checkpoints: Store[Checkpoint]
-    nodes: Store[Node]
-    daemon_sets: Store[Workload]
-    horizontals: IndexedStore[Horizontal]
-    namespaces: Store[Namespace]
-    owners: Owners
+    clock: TellingClock
 
     def __init__(self) -> None:
         self.clock = TellingClock()
-        self.owners = self
-        self.pod_writer: Writer[Pod]
-        self.autoscaler_writer: Writer[Autoscaler]
-        self.checkpoint_writer: Writer[Checkpoint]
-        self.pod_writer, self.pods = open_store(self.clock)
-        self.autoscaler_writer, self.autoscalers = open_store(self.clock)
-        self.checkpoint_writer, self.checkpoints = open_store(self.clock)
-        self.node_writer: Writer[Node]
-        self.node_writer, self.nodes = open_store(self.clock)
-        self.daemon_set_writer: Writer[Workload]
-        self.daemon_set_writer, self.daemon_sets = open_store(self.clock)
-        self.horizontal_writer: Writer[Horizontal]
-        self.horizontal_writer, self.horizontals = open_store(self.clock)
-        self._namespace_writer: Writer[Namespace]
-        self._namespace_writer, self.namespaces = open_store(self.clock)
-        for writer in (self.pod_writer, self.autoscaler_writer, self.checkpoint_writer):
-            writer.replace([])
-        self.workloads: dict[WorkloadName, Workload] = {}
+        super().__init__(self.clock)
+        self.owners = _Owners(self)
         self.loads: dict[str, Load] = {}
         """By the name of a pod, or of a container, or empty for all others."""
         self.silent: set[str] = set()
-        """Pods whose usage nobody reads."""
+        """Pods without usage readings."""
         self.read_at: datetime | None = None
         """When usage was read, if not just now."""
-        self.failing: set[str] = set()
-        """Acts that fail now: a method's name, or a method's name, a space and an object's."""
-        self.acts: Counter[str] = Counter()
         self.readings: set[datetime] = set()
         """When usage was read."""
-        self.evictions: list[MemoryEviction] = []
-        self.is_listed = True
-        self.view_age = timedelta()
-        self.shows_statuses = True
-        """Whether the store of autoscalers shows what is written."""
-        self.unseen: set[str] = set()
-        """Autoscalers that the server has, and the store does not show."""
-        self._versions = 0
 
     # What a test does
+
+    @property
+    def deployments(self) -> Table[WorkloadObject]:
+        """All Deployments."""
+        return self.truth.workloads_of("Deployment")
+
+    def own(self, kind: str, name: str) -> WorkloadObject:
+        """Create a custom resource that owns the Deployment, which is the only one."""
+        (owned,) = self.deployments
+        owner = replace(owned, kind=kind, name=name, uid=name, api_version="example.com/v1")
+        self.deployments.put(replace(owned, owner=owner.reference))
+        return self.truth.workloads_of(kind).put(owner)
+
+    def remove_deployments(self) -> None:
+        """Delete all Deployments; their pods stay."""
+        for each in self.deployments:
+            self.deployments.delete(each.namespace, each.name)
 
     def deploy(
         self,
@@ -149,8 +111,11 @@ class SmallWorld:
         namespace: str = "default",
     ) -> None:
         """A Deployment whose pods run."""
-        workload = WorkloadName(namespace, "Deployment", name)
-        self.workloads[workload] = Workload(workload, selector=a_selector(app=name), uid=name)
+        self.deployments.put(
+            WorkloadObject(
+                namespace, "Deployment", name, PodTemplate({}, ()), a_selector(app=name), uid=name
+            )
+        )
         for number in range(replicas):
             self.start(f"{name}-{number}", *containers, app=name, namespace=namespace)
 
@@ -164,9 +129,8 @@ class SmallWorld:
         **fields: object,
     ) -> None:
         """A pod of a Deployment, or another one in its place."""
-        self._versions += 1
         usual: dict[str, object] = {
-            "uid": f"uid-{self._versions}",
+            "uid": self.truth.new_uid(),
             "labels": {"app": app, **(labels or {})},
             "owner": OwnerReference("Deployment", app),
             "phase": PodPhase.RUNNING,
@@ -177,7 +141,7 @@ class SmallWorld:
         self.put_pod(Pod(namespace, name, **(usual | fields)))  # type: ignore[arg-type]
 
     def put_pod(self, pod: Pod) -> None:
-        self.pod_writer.put(StoredObject(ObjectName(pod.namespace, pod.name), pod))
+        self.truth.pods.put(pod)
 
     def pod(self, name: str, namespace: str = "default") -> Pod:
         found = self.pods.find(namespace, name)
@@ -186,7 +150,7 @@ class SmallWorld:
 
     def end(self, name: str, namespace: str = "default") -> None:
         """A pod is deleted."""
-        self.pod_writer.drop(ObjectName(namespace, name))
+        self.truth.pods.delete(namespace, name)
 
     def kill(
         self,
@@ -211,12 +175,11 @@ class SmallWorld:
 
     def add_node(self, name: str, memory: int) -> None:
         """A node that has so much memory to give."""
-        node = Node(name, {Resource.MEMORY: memory})
-        self.node_writer.put(StoredObject(ObjectName("", name), node))
+        self.truth.nodes.put(Node(name, {Resource.MEMORY: memory}))
 
     def autoscale(self, name: str = "web", *, namespace: str = "default", **fields: object) -> None:
         """An autoscaler of the Deployment of its name, or something else that it says now."""
-        known = self.autoscalers.find(namespace, name) or Autoscaler(
+        known = self.truth.autoscalers.find(namespace, name) or Autoscaler(
             namespace,
             name,
             uid=f"uid-{name}",
@@ -225,10 +188,10 @@ class SmallWorld:
             target=TargetReference("Deployment", name, "apps/v1"),
         )
         changed = replace(known, generation=known.generation + 1, **fields)  # type: ignore[arg-type]
-        self._put_autoscaler(changed)
+        self.truth.autoscalers.put(changed)
 
     def remove_autoscaler(self, name: str = "web", namespace: str = "default") -> None:
-        self.autoscaler_writer.drop(ObjectName(namespace, name))
+        self.truth.autoscalers.delete(namespace, name)
 
     def autoscaler(self, name: str = "web", namespace: str = "default") -> Autoscaler:
         found = self.autoscalers.find(namespace, name)
@@ -259,11 +222,11 @@ class SmallWorld:
     def wait(self, span: timedelta = timedelta(minutes=1)) -> None:
         self.clock.moment += span
 
-    # The ports
+    # The source of usage
 
     async def fetch(self) -> UsageColumns:
         await asyncio.sleep(0)
-        self._act("fetch")
+        self.arrive("fetch")
         self.readings.add(self.read_at or self.clock.now())
         rows = list(self._read_usage())
         return UsageColumns(*zip(*rows, strict=True)) if rows else UsageColumns()
@@ -286,131 +249,32 @@ class SmallWorld:
                 return self.loads[name]
         return Load()
 
-    def known(self, name: WorkloadName) -> Workload | None:
-        return self.workloads.get(name) if name.kind in WELL_KNOWN_KINDS else None
+    def compact(self) -> None:
+        """Let the API server forget the past of its objects, as etcd does."""
+        for table in (self.truth.pods, self.truth.autoscalers, self.truth.checkpoints):
+            table.compact()
 
-    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
-        del api_version
-        # Whoever asks has to wait, as long as that is not for long.
-        await asyncio.sleep(0)
-        self._act("workload", name.name)
-        return self.workloads.get(name)
-
-    async def look_up(self, lookup: Lookup) -> None:
-        raise NotImplementedError
-
-    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
-        raise NotImplementedError
-
-    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
-        raise NotImplementedError
-
-    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        if isinstance(owned, Workload):
-            return owned.name
-        owner = owned.owner
-        name = WorkloadName(owned.namespace, owner.kind, owner.name) if owner else None
-        return name if name in self.workloads else None
-
-    def quotas(self, namespace: str) -> Sequence[Quota]:
-        raise NotImplementedError
-
-    async def can_resize(self) -> bool:
-        raise NotImplementedError
-
-    def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
-        del namespace
-        return ()
-
-    async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
-        for eviction in self.evictions:
-            yield eviction
-
-    def age(self) -> timedelta | None:
-        return self.view_age if self.is_listed else None
-
-    def problems(self) -> Mapping[str, Exception]:
-        return {}
-
-    async def publish_status(
-        self,
-        autoscaler: Autoscaler,
-        recommendation: Sequence[ContainerRecommendation],
-        conditions: Sequence[Condition],
-    ) -> None:
-        self._act("publish_status", autoscaler.name)
-        status = replace(
-            autoscaler,
-            recommendation=tuple(recommendation),
-            conditions=tuple(conditions),
-            observed_generation=autoscaler.generation or None,
-        )
-        if self.shows_statuses:
-            self._put_autoscaler(status)
-
-    async def publish_conditions(
-        self, autoscaler: Autoscaler, conditions: Sequence[Condition]
-    ) -> None:
-        self._put_autoscaler(replace(autoscaler, conditions=tuple(conditions)))
-
-    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        self._act("save_checkpoint", checkpoint.written_name)
-        self.store_checkpoint(checkpoint)
+    # Checkpoints
 
     def store_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint as it comes back from the server."""
-        self._versions += 1
         decoded = decode_checkpoint(encode_checkpoint(checkpoint))
-        kept = replace(decoded, resource_version=str(self._versions))
-        self.checkpoint_writer.put(StoredObject(ObjectName(kept.namespace, kept.name), kept))
+        self.truth.checkpoints.put(replace(decoded, name=checkpoint.written_name))
 
     def checkpoint(self, name: str = "web-app", namespace: str = "default") -> Checkpoint:
         found = self.checkpoints.find(namespace, name)
         assert found is not None
         return found
 
-    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+
+class _Owners(WatchedOwners):
+    """Owners whose lookups wait and fail as requests do."""
+
+    def __init__(self, cluster: RecommenderCluster) -> None:
+        super().__init__(cluster._known, _Scales(cluster.truth, cluster.line))
+        self._cluster = cluster
+
+    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
         await asyncio.sleep(0)
-        self._act("has_autoscaler", name.name)
-        is_shown = self.autoscalers.find(name.namespace, name.name) is not None
-        return is_shown or name.name in self.unseen
-
-    async def delete_checkpoint(
-        self, namespace: str, name: str, resource_version: str = ""
-    ) -> None:
-        self._act("delete_checkpoint", name)
-        if resource_version not in ("", self.checkpoint(name, namespace).resource_version):
-            raise RefusedError("another version")
-        self.checkpoint_writer.drop(ObjectName(namespace, name))
-
-    async def try_eviction(self, pod: Pod) -> None:
-        raise NotImplementedError
-
-    async def evict(self, pod: Pod) -> None:
-        raise NotImplementedError(pod)
-
-    async def resize(self, pod: Pod, patch: Patch) -> None:
-        raise NotImplementedError(pod, patch)
-
-    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
-        raise NotImplementedError(pod, patch)
-
-    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
-        raise NotImplementedError(namespace, name)
-
-    async def write_lease(self, lease: Lease) -> Lease:
-        raise NotImplementedError(lease)
-
-    async def emit(self, event: Event) -> None:
-        raise NotImplementedError(event)
-
-    def _act(self, name: str, about: str = "") -> None:
-        self.acts[name] += 1
-        if not self.failing.isdisjoint({name, f"{name} {about}"}):
-            raise RefusedError(f"{name} {about}")
-
-    def _put_autoscaler(self, autoscaler: Autoscaler) -> None:
-        self._versions += 1
-        stored = replace(autoscaler, resource_version=str(self._versions))
-        name = ObjectName(autoscaler.namespace, autoscaler.name)
-        self.autoscaler_writer.put(StoredObject(name, stored))
+        self._cluster.arrive("workload", name.name)
+        return await super().workload(name, api_version)

@@ -60,7 +60,7 @@ def test_a_new_pod_keeps_the_cpu_that_a_horizontal_autoscaler_goes_by(
     run_virtually(scene())
 
 
-def test_what_was_worked_out_for_the_last_pod_does_not_outlive_a_horizontal_autoscaler() -> None:
+def test_the_cached_size_of_the_last_pod_ends_with_a_horizontal_autoscaler() -> None:
     async def scene() -> None:
         cluster = a_cluster()
         admission = Admission(cluster, AdmissionSettings())
@@ -91,7 +91,7 @@ def test_no_pod_is_boosted_whose_cpu_a_horizontal_autoscaler_goes_by() -> None:
     run_virtually(scene())
 
 
-def test_a_new_pod_keeps_it_also_where_the_autoscaler_is_for_an_owner_of_what_is_scaled() -> None:
+def test_a_new_pod_keeps_it_if_the_autoscaler_targets_an_owner_of_what_is_scaled() -> None:
     async def scene() -> None:
         cluster = a_cluster()
         cluster.own("web", WorkloadName("default", "App", "shop"))

@@ -528,7 +528,7 @@ def test_a_feature_that_is_off_may_not_be_used_anew_but_stays_where_it_is() -> N
     in_cluster(scene)
 
 
-def test_a_second_autoscaler_for_one_target_is_refused_unless_their_pods_are_known_to_differ() -> (
+def test_a_second_autoscaler_for_a_target_is_refused_unless_their_pods_differ() -> (
     None
 ):
     async def scene(cluster: SmallCluster) -> None:

@@ -78,7 +78,7 @@ async def test_a_status_is_written_only_if_it_differs_from_what_was_seen(world: 
 
 
 @in_every_world
-async def test_conditions_are_written_without_the_recommendation_and_only_onto_what_was_seen(
+async def test_conditions_are_written_alone_and_only_onto_the_version_that_was_seen(
     world: World,
 ) -> None:
     await an_autoscaler(world)

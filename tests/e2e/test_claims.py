@@ -188,7 +188,7 @@ def forge(webhook: Webhook, review: Json) -> bool:
         connection.close()
 
 
-def test_several_processes_refuse_a_further_one_as_soon_as_their_watches_show_the_first(
+def test_several_processes_refuse_a_further_one_once_their_watches_show_the_first(
     cluster: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     """Processes share no claims: of several created at once, more than one may be stored."""

@@ -160,7 +160,7 @@ CASES = {
 }
 
 
-def test_factors_and_quantities_boost_the_containers_they_are_for_and_end_where_they_should(
+def test_factors_and_quantities_boost_their_containers_and_end_where_they_should(
     node_stage: NodeStage, tmp_path: Path
 ) -> None:
     pods: dict[str, Json] = {}
@@ -211,7 +211,7 @@ def test_containers_with_different_durations_are_brought_back_one_after_the_othe
     assert restarts(node_stage.pods()) == 0
 
 
-def test_f25_pods_that_are_never_ready_or_have_lost_their_autoscaler_are_not_boosted_for_ever(
+def test_f25_pods_never_ready_or_without_their_autoscaler_end_their_boosts(
     node_stage: NodeStage, tmp_path: Path
 ) -> None:
     never = worker("-ready-after=1h", requests=OWN, **READINESS)
@@ -233,7 +233,7 @@ def test_f25_pods_that_are_never_ready_or_have_lost_their_autoscaler_are_not_boo
     assert uids_of(after) == uids_of(pods)
 
 
-def test_a_boost_whose_end_is_refused_goes_on_without_an_eviction_until_it_is_allowed(
+def test_a_boost_whose_end_is_refused_goes_on_without_an_eviction(
     node_stage: NodeStage, tmp_path: Path
 ) -> None:
     node_stage.autoscale(TARGET, mode="Recreate", startupBoost=factor(3))

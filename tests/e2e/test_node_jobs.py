@@ -62,7 +62,7 @@ def failures(stage: NodeStage, kind: str, name: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["Job", "CronJob"])
-def test_c10_to_c23_pods_of_jobs_are_never_evicted_but_resized_or_left_until_they_end(
+def test_c10_to_c23_pods_of_jobs_are_resized_or_left_alone_and_never_evicted(
     node_stage: NodeStage, tmp_path: Path, kind: str
 ) -> None:
     counts = {"many": 3, "shy": 1, "bold": 1, "placed": 3}

@@ -213,7 +213,7 @@ def test_f24_containers_that_restart_for_a_resize_do_so_within_the_budget_alone(
     assert ready_at(first) <= started_at(second)
 
 
-def test_under_upscale_only_the_kernel_sees_growth_and_a_smaller_size_only_in_new_pods(
+def test_under_upscale_only_running_pods_grow_and_only_new_ones_are_smaller(
     node_stage: NodeStage, tmp_path: Path
 ) -> None:
     grows = node_stage.run(worker(requests=SMALL), name="grows")
@@ -238,7 +238,7 @@ def test_under_upscale_only_the_kernel_sees_growth_and_a_smaller_size_only_in_ne
     assert sorted(node_stage.shares(pod) for pod in replaced) == [102, 307]
 
 
-def test_u10_u11_a_kill_for_want_of_memory_counts_as_quick_only_within_the_span_of_the_autoscaler(
+def test_u10_u11_an_oom_kill_is_quick_only_within_the_span_of_the_autoscaler(
     node_stage: NodeStage, tmp_path: Path
 ) -> None:
     # It is killed after some three seconds, and then goes on as before.

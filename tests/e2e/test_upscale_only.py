@@ -90,7 +90,7 @@ def test_2_upscale_only_follows_larger_targets_and_no_smaller_ones(
     assert requests(stage.pods()) == [[TARGET], [TARGET]]
 
 
-def test_3_of_a_mixed_change_only_what_grows_is_applied_and_two_requirements_refuse_it(
+def test_3_of_a_mixed_change_only_growth_applies_and_two_requirements_refuse_it(
     stage: Stage, tmp_path: Path
 ) -> None:
     stage.deploy("growing")

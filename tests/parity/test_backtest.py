@@ -126,7 +126,7 @@ def _cases() -> Iterator[tuple[str, _Witness]]:
 
 
 @pytest.mark.e2e
-def test_the_original_itself_would_have_published_what_the_backtest_believes_it_would() -> None:
+def test_the_original_would_have_published_what_the_backtest_says() -> None:
     witnesses = dict(_cases())
     questions = {
         "set": "recommendation",

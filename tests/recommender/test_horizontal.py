@@ -58,7 +58,7 @@ class Tandem:
 
 
 @pytest.mark.parametrize("pods", [1, 4, 20])
-async def test_f27_beside_a_horizontal_autoscaler_the_request_does_not_shrink_round_by_round(
+async def test_f27_beside_a_horizontal_autoscaler_the_request_does_not_shrink(
     pods: int,
 ) -> None:
     tandem = Tandem(load=4000.0, pods=pods)

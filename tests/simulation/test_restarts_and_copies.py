@@ -73,7 +73,7 @@ async def play(
         return evictions, [str(each) for each in inspector.violations()]
 
 
-def test_f17_recommender_and_updater_restarted_together_on_a_full_cluster_keep_the_pace() -> None:
+def test_f17_recommender_and_updater_restarted_on_a_full_cluster_keep_the_pace() -> None:
     restarts = (40 * MINUTE, 44 * MINUTE)
     evictions, violations = run_virtually(play(a_full_cluster(30, 1.2), REAL, restarts))
     # The surge guard holds all 120 pods until the first restart, which forgets what was usual.

@@ -54,7 +54,7 @@ def test_what_is_drawn_is_as_large_as_asked(seed: int) -> None:
     assert 1 <= scenario.disturbed.total_seconds() / 3600 <= 2
 
 
-def test_seed_23_whatever_runs_less_often_than_once_in_a_short_day_starts_without_work() -> None:
+def test_seed_23_a_load_that_runs_less_than_once_a_short_day_starts_idle() -> None:
     drawn = [each for seed in range(60) for each in draw_scenario(seed, Size()).workloads]
     works = {
         kind: {

@@ -390,7 +390,7 @@ def test_an_eviction_without_an_answer_counts_until_the_view_tells_otherwise() -
         pytest.param(IN_PLACE, 200, id="a resize that shrinks"),
     ],
 )
-def test_what_was_done_without_an_answer_is_followed_by_nothing_until_it_has_cooled_down(
+def test_after_an_act_without_an_answer_nothing_follows_until_it_has_cooled_down(
     mode: UpdateMode, target: int
 ) -> None:
     async def scene() -> None:
@@ -524,7 +524,7 @@ def test_a_mixed_change_grows_at_once_and_shrinks_after_the_cool_down() -> None:
     run_virtually(scene())
 
 
-def test_a_resize_that_got_lost_is_tried_again_after_five_minutes_and_blamed_on_nobody() -> None:
+def test_a_lost_resize_is_tried_again_after_five_minutes_and_counts_as_no_failure() -> None:
     async def scene() -> None:
         cluster = SmallCluster()
         cluster.deploy(replicas=1)

@@ -615,7 +615,7 @@ def dying(pod: Pod, now: datetime) -> Pod:
 
 
 @pytest.mark.parametrize("mode", [UpdateMode.RECREATE, EITHER, UpdateMode.UPSCALE_ONLY])
-def test_f22_a_service_whose_pods_all_die_for_want_of_memory_recovers_despite_its_budget(
+def test_f22_a_service_whose_pods_are_all_oom_killed_recovers_despite_its_budget(
     mode: UpdateMode,
 ) -> None:
     async def scene() -> None:

@@ -787,7 +787,7 @@ def test_where_nobody_could_make_room_the_last_is_ended(play: Play) -> None:
     play(scene)
 
 
-def test_of_too_many_handshakes_the_oldest_is_ended_and_whoever_means_it_gets_through(
+def test_of_too_many_handshakes_the_oldest_ends_and_an_honest_client_gets_through(
     play: Play, authority: Pair, certificate: CertificateFiles
 ) -> None:
     async def scene() -> None:

@@ -215,7 +215,7 @@ def test_who_is_needed_until_others_have_ended_goes_on_until_then() -> None:
     assert run_virtually(scenario()) == (["acts"], ["acts", "saved"])
 
 
-def test_where_one_component_breaks_the_others_end_well_and_the_process_with_an_error() -> None:
+def test_one_broken_component_ends_the_others_well_and_the_process_with_an_error() -> None:
     async def scenario() -> list[list[str]]:
         workers = [Worker("one"), Worker("other")]
         serving = asyncio.create_task(a_team(*workers).serve(asyncio.Event()))

@@ -266,7 +266,7 @@ async def test_what_a_horizontal_autoscaler_scales_on_is_left_alone(
     assert "Held: CPU of deploy/web, on which horizontal autoscalers scale." in shown.stdout
 
 
-async def test_a_cluster_without_autoscalers_and_with_hidden_nodes_is_reported_all_the_same(
+async def test_a_cluster_without_autoscalers_and_visible_nodes_is_reported(
     cluster: SmallCluster, report: Report
 ) -> None:
     cluster.missing = {"verticalpodautoscalers", "verticalpodautoscalercheckpoints"}

@@ -255,7 +255,7 @@ async def test_a_decision_is_asked_for_once_a_minute() -> None:
         ),
     ],
 )
-async def test_while_the_api_server_cannot_be_asked_pages_are_closed_and_one_line_is_logged(
+async def test_pages_are_closed_and_one_line_is_logged_while_the_api_server_is_away(
     context: ssl.SSLContext, error: Exception, told: str
 ) -> None:
     server = Server(error=error)

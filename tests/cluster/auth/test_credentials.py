@@ -36,7 +36,7 @@ async def test_a_server_of_the_named_authority_is_trusted_and_sees_our_certifica
     assert seen == "ann"
 
 
-async def test_a_certificate_that_was_renewed_in_its_file_is_found_when_the_old_one_is_refused(
+async def test_a_certificate_renewed_in_its_file_is_found_when_the_old_one_is_refused(
     authority: Pair, tmp_path: Path
 ) -> None:
     def write(name: str) -> None:

@@ -174,7 +174,7 @@ async def test_a_resize_of_a_pod_that_never_stays_the_same_is_a_conflict_in_the_
     assert len(server.asked) == 6
 
 
-async def test_a_resize_that_is_refused_without_causes_for_the_pod_that_was_seen_is_invalid() -> (
+async def test_a_resize_of_the_seen_pod_that_is_refused_without_causes_is_invalid() -> (
     None
 ):
     async with acting(in_turn(not_applied(), listed_pod(version="17"))) as (acts, _):

@@ -190,7 +190,7 @@ def test_a_watch_that_the_server_ends_goes_on_at_once_from_where_it_was() -> Non
     assert resumed == pytest.approx(began + WATCH_SECONDS)
 
 
-def test_bookmarks_keep_a_quiet_view_young_and_let_it_go_on_after_history_was_forgotten() -> None:
+def test_bookmarks_keep_a_quiet_view_young_and_working_after_history_expired() -> None:
     history = History({"a": 1})
     server = Server(history)
 
@@ -476,7 +476,7 @@ def test_failures_are_forgotten_once_a_watch_that_has_lived_tells_something() ->
     assert resumed - opened <= CUT_SECONDS + 0.8
 
 
-def test_a_version_that_is_forgotten_again_and_again_does_not_lead_to_a_storm_of_lists() -> None:
+def test_a_version_that_expires_again_and_again_leads_to_no_storm_of_lists() -> None:
     server = Server(History({"a": 1}), [Cut(), Cut(error=gone())] * 100)
 
     async def scenario() -> None:

@@ -168,7 +168,7 @@ def test_of_growth_alone_only_what_grows_counts(
     assert change.relative_difference == pytest.approx(expected.relative_difference)
 
 
-def test_growth_of_one_container_is_not_hidden_by_a_large_sibling_or_one_that_shrinks() -> None:
+def test_growth_of_one_container_shows_beside_a_large_or_shrinking_sibling() -> None:
     pod = a_pod(
         a_container("a", requests=amounts(100)),
         a_container("b", requests=amounts(300)),

@@ -173,7 +173,7 @@ def test_a_successor_since_leaves_only_the_workload_itself_stopped() -> None:
         pytest.param(3, {"kube-system": AGO + SECOND}, True, id="webhooks leave this one out"),
     ],
 )
-def test_the_cluster_stops_if_several_namespaces_lack_successors_and_no_pod_is_created(
+def test_the_cluster_stops_if_namespaces_lack_successors_and_no_pod_is_created(
     namespaces: int, created: dict[str, datetime], *, expected: bool
 ) -> None:
     lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(namespaces)}

@@ -297,7 +297,7 @@ def _amounts(container: Json, resource: Resource) -> list[object]:
     return [(own.get(which) or {}).get(resource) for which in ("requests", "limits")]
 
 
-def test_under_a_limit_range_of_the_pod_a_container_without_advice_keeps_what_is_held() -> None:
+def test_a_container_without_advice_keeps_what_is_held_under_a_pod_limit_range() -> None:
     small = a_container(requests=SMALL)
     other = a_container("log", index=1, requests=SMALL)
     item = LimitRangeItem(LimitRangeType.POD, min=amounts(1000))

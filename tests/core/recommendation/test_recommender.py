@@ -622,7 +622,7 @@ WARY = PublishingSettings(far_move_fraction=0.02)
 """Every bound that moved by 2 % matters."""
 
 
-def test_f34_bounds_that_creep_are_told_when_asked_for_and_compared_with_what_was_told() -> None:
+def test_f34_small_bound_changes_are_published_on_request_and_compared_then() -> None:
     world = World()
     world.pod()
     world.cpu([100] * 300, range(300))

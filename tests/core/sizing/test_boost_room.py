@@ -387,7 +387,7 @@ def test_d19_a_boost_whose_end_a_limit_range_would_refuse_is_not_given() -> None
     assert annotation_name("app") not in pod.annotations
 
 
-def test_a_pod_that_was_boosted_before_its_quota_was_full_is_created_without_its_boost() -> None:
+def test_a_pod_boosted_before_its_quota_was_full_is_created_without_its_boost() -> None:
     mark = format_original(GUARANTEED.spec)
     boosted = a_container(requests=amounts(1500, MIB), limits=amounts(1500, MIB))
     pod = a_pod(boosted, annotations={**BOOST_TOLD, annotation_name("app"): mark})

@@ -60,7 +60,7 @@ def fitted(*rooms: LimitRangeItem, **targets: Resources) -> dict[str, object]:
     return {entry.container_name: entry.target for entry in found}
 
 
-def test_f21_what_fits_some_node_stays_and_what_fits_none_is_scaled_for_all_containers() -> None:
+def test_f21_a_size_that_fits_no_node_is_scaled_for_all_containers() -> None:
     a, b = amounts(3000, GIB), amounts(1000, 3 * GIB)
 
     assert fitted(room(5000, 4 * GIB), a=a, b=b) == {"a": a, "b": b}

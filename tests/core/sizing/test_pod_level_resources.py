@@ -144,7 +144,7 @@ def test_a_pod_that_fits_in_its_own_resources_fits_after_its_patch(
             assert after.spec == before.spec
 
 
-def test_a_container_without_room_is_neither_resized_nor_boosted_nor_named_as_updated() -> None:
+def test_a_container_without_room_is_not_resized_boosted_or_named_as_updated() -> None:
     pod = a_pod_of(cpu_of(150), a_container("app", requests=amounts(100)))
     autoscaler = an_autoscaler(a_recommendation(target={Resource.CPU: 500}))
     sizing = size_pod(pod, autoscaler, gates=FeatureGates())

@@ -429,7 +429,7 @@ def test_d17_the_end_of_a_boost_never_restarts_the_last_ready_pod(
         ),
     ],
 )
-def test_d8_a_boost_whose_end_restarts_ends_at_the_hard_limit_one_pod_after_the_other(
+def test_d8_boosts_whose_end_restarts_end_at_the_hard_limit_one_by_one(
     readiness: list[timedelta | None], settling: list[str], expected: list[str]
 ) -> None:
     container = a_container(requests=amounts(400, MIB), restarts_on_resize=True)

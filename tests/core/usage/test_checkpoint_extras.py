@@ -88,7 +88,7 @@ def test_the_peak_of_a_window_that_is_closed_is_known_from_the_checkpoint_alread
     assert after.containers["web-0"].memory.usage_peak == 500 * MIB
 
 
-def test_the_peak_of_a_closed_window_counts_once_whether_its_container_is_there_or_gone() -> None:
+def test_the_peak_of_a_closed_window_counts_once_for_containers_present_or_gone() -> None:
     world = a_world()
     world.memory([500 * MIB], [0])
     weight = world.history().memory_histogram.total_weight
@@ -149,7 +149,7 @@ def test_f1_a_restart_at_any_moment_changes_nothing_of_what_is_known(
     assert floors[0] == floors[1]
 
 
-def test_a_window_in_which_nothing_was_used_is_left_out_once_before_and_after_a_restart() -> None:
+def test_a_window_without_usage_is_left_out_once_before_and_after_a_restart() -> None:
     world = a_world("web-0", "web-1")
     world.memory([900 * MIB], [0], pod="web-0")
     world.memory([0], [2000], pod="web-1")

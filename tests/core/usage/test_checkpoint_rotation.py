@@ -45,7 +45,7 @@ def test_f35_everybody_is_saved_within_a_rotation_and_nobody_twice_in_half_of_on
         assert all(now - turn.since <= ROTATION - TICK for turn in turns.values())
 
 
-def test_a_tick_saves_its_share_of_those_never_saved_and_then_of_those_that_wait_longest() -> None:
+def test_a_tick_saves_its_share_those_never_saved_first_then_the_longest_waiting() -> None:
     turns = {a_name(number): Turn(NOW, is_saved=True) for number in range(19)}
     turns[a_name(19)] = Turn(NOW + minutes(4))
 

@@ -15,15 +15,19 @@ LONGEST_MODULE = {
     "api/explain/pods": 540,
 }
 """Lines of the modules that are longer than `USUAL_LINES`; none may be added."""
-USUAL_LINES = 530
-MOST_IMPORTED_NAMES = 190
+USUAL_LINES = 510
+MOST_IMPORTED_NAMES = 185
 MOST_REPEATED_CLASSES = 26
-MOST_OPENERS = 0.005
+MOST_OPENERS = 0.001
 """Docstrings that open with a question word, as a share of all."""
-MOST_OLD_WORDS = 2
+MOST_OLD_WORDS = 1.5
 """Words per 10 000 of docstrings that name no actor."""
-LEAST_COMMENTS = 0.011
+LEAST_COMMENTS = 0.012
 """Comment lines for each line of code; the goal is 0.05."""
+MOST_NAME_CHARACTERS = 80
+"""Length of the name of a test."""
+LEAST_WORDS = 3
+"""Words in the name of a test, which is a sentence about behaviour."""
 OPENERS = re.compile(r"(What|Who|Whose|Whom|Whether|Of|How|Which)\b")
 OLD_WORDS = re.compile(
     r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|for want of"
@@ -144,3 +148,16 @@ def test_lines_that_are_not_obvious_have_comments() -> None:
     comments = [line for line in lines if line.startswith("#")]
 
     assert len(comments) / (len(lines) - len(comments)) >= LEAST_COMMENTS
+
+
+def test_names_of_tests_are_sentences_that_fit_a_line() -> None:
+    names = [
+        (path.name, node.name)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    ]
+
+    assert [each for each in names if len(each[1]) > MOST_NAME_CHARACTERS] == []
+    assert [each for each in names if each[1].count("_") < LEAST_WORDS] == []

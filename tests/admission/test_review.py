@@ -528,9 +528,7 @@ def test_a_feature_that_is_off_may_not_be_used_anew_but_stays_where_it_is() -> N
     in_cluster(scene)
 
 
-def test_a_second_autoscaler_for_a_target_is_refused_unless_their_pods_differ() -> (
-    None
-):
+def test_a_second_autoscaler_for_a_target_is_refused_unless_their_pods_differ() -> None:
     async def scene(cluster: SmallCluster) -> None:
         webhook = Webhook(cluster)
         second = an_autoscaler_object(target="web")

@@ -284,9 +284,7 @@ async def test_a_lighter_histogram_never_overwrites_a_heavier_one() -> None:
     )
 
 
-async def test_f41_a_lost_lease_is_no_restart_and_the_other_leaders_history_is_kept() -> (
-    None
-):
+async def test_f41_a_lost_lease_is_no_restart_and_the_other_leaders_history_is_kept() -> None:
     world = a_world()
     first, second = world.recommender(), world.recommender()
     await work(world, first, 20)

@@ -174,9 +174,7 @@ async def test_a_resize_of_a_pod_that_never_stays_the_same_is_a_conflict_in_the_
     assert len(server.asked) == 6
 
 
-async def test_a_resize_of_the_seen_pod_that_is_refused_without_causes_is_invalid() -> (
-    None
-):
+async def test_a_resize_of_the_seen_pod_that_is_refused_without_causes_is_invalid() -> None:
     async with acting(in_turn(not_applied(), listed_pod(version="17"))) as (acts, _):
         with pytest.raises(InvalidError):
             await acts.resize(SEEN, ())

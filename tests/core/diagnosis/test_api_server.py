@@ -15,8 +15,8 @@ from trimtab.core.diagnosis.api_server import (
     check_rights,
     check_server,
 )
+from trimtab.core.diagnosis.durations import brief
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen
-from trimtab.core.model.durations import brief
 
 OK, NOTE, UNKNOWN = Severity.OK, Severity.NOTE, Severity.UNKNOWN
 WARNING, PROBLEM = Severity.WARNING, Severity.PROBLEM

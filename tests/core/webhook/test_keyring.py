@@ -14,6 +14,7 @@ from support.makers.records import NOW
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.webhook.keyring import (
     Authority,
+    BundleSightings,
     KeepKeyring,
     Keyring,
     Lives,
@@ -23,7 +24,6 @@ from trimtab.core.webhook.keyring import (
     Settled,
     Show,
     ShownCertificate,
-    Sightings,
     Step,
     TrustView,
     WriteBundle,
@@ -246,7 +246,7 @@ class Copy:
         self.shown: ShownCertificate | None = None
         self.first_shown_at: datetime | None = None
         self._shown_since: datetime | None = None
-        self._sightings = Sightings()
+        self._sightings = BundleSightings()
         self._seen: tuple[int, Keyring | None] | None = None
         self._looked_at = facts.now
         self._decided: tuple[int, Step] | None = None

@@ -30,10 +30,10 @@ from trimtab.cluster.ports import Clock, WebhookHost
 from trimtab.core.webhook import keyring as steps
 from trimtab.core.webhook.keyring import (
     Authority,
+    BundleSightings,
     Keyring,
     Lives,
     ShownCertificate,
-    Sightings,
     TrustView,
 )
 from trimtab.core.webhook.registration import (
@@ -102,7 +102,7 @@ class WebhookUpkeep:
         self._keys = keys
         self._settings = settings
         self._clock = clock
-        self._sightings = Sightings()
+        self._sightings = BundleSightings()
         self._shown: ShownCertificate | None = None
         self._shown_since: datetime | None = None
         self._found = ""

@@ -15,10 +15,11 @@ from trimtab.api.wire import codec, quantities, times
 from trimtab.api.wire.codec import Written
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Hold, Outcome, Unboost
+from trimtab.core.diagnosis import durations
 from trimtab.core.explain.next_pod import NextPod
 from trimtab.core.explain.pod_checks import PodExplanation
 from trimtab.core.explain.update_checks import CheckKind, CheckVerdict, PodCheck
-from trimtab.core.model import cap_notes, durations, pods
+from trimtab.core.model import cap_notes, pods
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.hold_reasons import HoldReason

@@ -14,6 +14,7 @@ import msgspec
 
 from trimtab.api.wire import codec, times
 from trimtab.api.wire.codec import Written
+from trimtab.core.diagnosis import durations
 from trimtab.core.explain import recommendation
 from trimtab.core.explain.recommendation import (
     ContainerWorking,
@@ -21,7 +22,7 @@ from trimtab.core.explain.recommendation import (
     NumberWorking,
     ResourceWorking,
 )
-from trimtab.core.model import autoscalers, durations, quantities
+from trimtab.core.model import autoscalers, quantities
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.model.recommendation import RecommendationSettings, wants_integer_cpu
 from trimtab.core.model.resources import Resource, Resources

@@ -14,9 +14,9 @@ from trimtab.api.wire import field_errors, times
 from trimtab.api.wire.field_errors import FieldError
 from trimtab.api.wire.quantities import NEGATIVE, is_given, read_quantity
 from trimtab.api.wire.times import TimeError
+from trimtab.core.diagnosis.durations import brief
 from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import BoostType
-from trimtab.core.model.durations import brief
 from trimtab.core.model.quantities import Format
 from trimtab.core.model.resources import Resource
 from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION

@@ -11,8 +11,8 @@ import yaml
 from trimtab.api.wire import times
 from trimtab.api.wire.codec import JSON
 from trimtab.cli.output import columns
+from trimtab.core.diagnosis import durations
 from trimtab.core.histogram.checkpoint_summary import HistogramSummary, Summary
-from trimtab.core.model import durations
 from trimtab.core.model.resources import BOTH, Resource
 
 _MIB: Final = 1024**2

@@ -26,9 +26,10 @@ from trimtab.api.explain.recommendation import (
 from trimtab.api.wire.times import parse_time
 from trimtab.cli.output import columns
 from trimtab.cli.output.amounts import TITLES, show_amount
+from trimtab.core.diagnosis import durations
 from trimtab.core.explain.update_checks import CheckVerdict
 from trimtab.core.histogram.buckets import MOST
-from trimtab.core.model import durations, quantities
+from trimtab.core.model import quantities
 from trimtab.core.model.resources import Resource
 
 _WIDEST: Final = 110

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.diagnosis.durations import brief
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
-from trimtab.core.model.durations import brief
 
 _CLOSE: Final = timedelta(seconds=5)
 """Maximum difference that the network and a Date header in seconds make of equal clocks."""

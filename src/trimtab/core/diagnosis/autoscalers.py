@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.diagnosis import durations
 from trimtab.core.diagnosis.findings import Finding, Severity
-from trimtab.core.model import durations
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.model.matching import (
     Conflict,

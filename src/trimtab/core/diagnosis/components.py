@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from trimtab.core.diagnosis import durations
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
-from trimtab.core.model import durations
 
 _AHEAD: Final = timedelta(seconds=5)
 _STATUS_PATIENCE: Final = timedelta(minutes=1)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
+from trimtab.core.diagnosis.durations import brief
 from trimtab.core.diagnosis.findings import Finding, Severity, ok
-from trimtab.core.model.durations import brief
 
 PodName: TypeAlias = tuple[str, str]
 """Namespace and name."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.diagnosis.durations import brief
 from trimtab.core.diagnosis.findings import Finding, Severity, Unseen, ok, unknown
-from trimtab.core.model.durations import brief
 from trimtab.core.webhook.registration import MAIN, SELF_TEST, Registration, ServiceAddress
 
 _SOON: Final = timedelta(days=7)

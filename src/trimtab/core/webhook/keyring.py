@@ -133,14 +133,14 @@ def with_shown(keyring: Keyring, shown: ShownCertificate) -> Keyring:
 
 
 @dataclass(frozen=True, slots=True)
-class Sightings:
+class BundleSightings:
     """The times since which each authority was in the bundle whenever this copy looked."""
 
     since: Mapping[str, datetime] = field(default_factory=dict)
 
-    def look(self, bundle: Mapping[str, str] | None, now: datetime) -> "Sightings":
+    def look(self, bundle: Mapping[str, str] | None, now: datetime) -> "BundleSightings":
         """Return the sightings after one more look at the bundle."""
-        return Sightings({name: self.since.get(name, now) for name in bundle or ()})
+        return BundleSightings({name: self.since.get(name, now) for name in bundle or ()})
 
     def steady(self, now: datetime, delay: timedelta) -> frozenset[str]:
         """Return the authorities that have been in the bundle for at least `delay`."""

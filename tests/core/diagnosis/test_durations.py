@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from support.makers.records import hours
 
-from trimtab.core.model.durations import brief
+from trimtab.core.diagnosis.durations import brief
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts
 
 from trimtab.admission.admit import Admission, AdmitOutcome
@@ -35,8 +35,8 @@ def a_new_pod(owner: OwnerReference | None = OWNER, **fields: object) -> Pod:
     return a_pod(a_container(requests=amounts(100, 100 * MIB)), owner=owner, **fields)  # type: ignore[arg-type]
 
 
-async def a_cluster(**fields: object) -> SmallCluster:
-    cluster = SmallCluster()
+async def a_cluster(**fields: object) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     cluster.deploy()
     cluster.autoscale(UP, **fields)  # type: ignore[arg-type]
     return cluster
@@ -196,7 +196,7 @@ def test_the_oldest_of_two_autoscalers_governs() -> None:
     run_virtually(scene())
 
 
-def edits(cluster: SmallCluster) -> list[Callable[[], None]]:
+def edits(cluster: UpdaterCluster) -> list[Callable[[], None]]:
     return [
         lambda: cluster.autoscale(a_recommendation(target=amounts(700, 700 * MIB))),
         lambda: cluster.autoscale(target=TargetReference("Deployment", "api")),
@@ -226,7 +226,7 @@ def test_what_changes_about_autoscalers_counts_for_the_next_pod() -> None:
 ROLLOUT = WorkloadName("default", "Rollout", "web")
 
 
-async def a_cluster_with_a_rollout() -> SmallCluster:
+async def a_cluster_with_a_rollout() -> UpdaterCluster:
     """A cluster in which the autoscaler's target takes a second to be looked up."""
     cluster = await a_cluster()
     cluster.own("web", ROLLOUT)
@@ -287,7 +287,7 @@ def test_a_pod_whose_owner_is_not_known_yet_may_wait_and_then_gets_its_size() ->
 
 def test_no_pod_waits_in_a_namespace_without_autoscalers() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.slow_lookups(1)
         admission = Admission(cluster, AdmissionSettings())
         owner = OwnerReference("Rollout", "web", "example.com/v1", "u")
@@ -352,7 +352,7 @@ def test_the_index_finds_what_a_search_through_all_autoscalers_finds(
     names: list[str], targets: list[str]
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         admission = Admission(cluster, AdmissionSettings())
         following = asyncio.create_task(admission.run())
         await asyncio.sleep(0.001)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import jsonpatch
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import amounts
 from support.makers.reviews import Json, Webhook, a_pod_object, a_review, patch_of
 from support.models.pod_rules import refusals, total
@@ -39,7 +39,7 @@ class Time:
 class Door:
     """The API server as a pod meets it: our webhook, limit ranges and a quota that it counts."""
 
-    def __init__(self, cluster: SmallCluster) -> None:
+    def __init__(self, cluster: UpdaterCluster) -> None:
         self.cluster = cluster
         self.time = Time()
         self.webhook = Webhook(cluster, AdmissionSettings(), timer=self.time)
@@ -87,7 +87,7 @@ def at_the_door(scene: Callable[[Door], None], replicas: int = 1, existing: int 
     """Play a scene where new pods of the Deployment `web` start with three times their CPU."""
 
     async def play() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=0)
         cluster.count_pods(existing, replicas)
         cluster.autoscale(mode=UpdateMode.OFF, boost=CpuBoost(factor=3))

@@ -2,7 +2,7 @@
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts
 
 from trimtab.admission.admit import Admission
@@ -21,8 +21,8 @@ NEW = a_pod(
 )
 
 
-def a_cluster(**fields: object) -> SmallCluster:
-    cluster = SmallCluster()
+def a_cluster(**fields: object) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     cluster.deploy()
     cluster.autoscale(UP, **fields)  # type: ignore[arg-type]
     return cluster

@@ -3,7 +3,7 @@
 import tracemalloc
 
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.hostile_requests import hostile_requests
 from support.makers.reviews import Webhook
 
@@ -13,7 +13,7 @@ MOST_KEPT_BYTES = 300_000
 
 def test_memory_stays_flat_under_hostile_requests() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         webhook = Webhook(cluster)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.reviews import AUTOSCALERS, Webhook, a_pod_object, a_review
 
 from trimtab.admission.admit import AdmitOutcome
@@ -98,7 +98,7 @@ def test_an_autoscaler_that_is_refused_is_logged_whole_and_with_its_kind(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def play() -> None:
-        webhook = Webhook(SmallCluster())
+        webhook = Webhook(UpdaterCluster())
         review = a_review(a_bad_autoscaler(20), AUTOSCALERS)
         answer = webhook.ask(review)
         ((detail, kind),) = details(caplog, "autoscaler refused")
@@ -113,7 +113,7 @@ def test_an_autoscaler_that_is_refused_is_logged_whole_and_with_its_kind(
 
 def test_not_even_a_hostile_autoscaler_fills_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
-        webhook = Webhook(SmallCluster())
+        webhook = Webhook(UpdaterCluster())
         webhook.ask(a_review(a_bad_autoscaler(20, "x" * 10_000), AUTOSCALERS))
         ((detail, _),) = details(caplog, "autoscaler refused")
 
@@ -140,7 +140,7 @@ def test_our_own_failures_fill_no_log_and_each_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def play() -> None:
-        cluster, watch = SmallCluster(), Watch()
+        cluster, watch = UpdaterCluster(), Watch()
         cluster.deploy()
         cluster.autoscale()
         webhook = Webhook(cluster, timer=watch)

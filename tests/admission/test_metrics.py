@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.reviews import Webhook, a_pod_object, a_review
 from support.readers.metrics_page import differences
 
@@ -48,7 +48,7 @@ def a_tally() -> AdmissionCounts:
 
 def test_every_metric_is_what_it_is_in_the_original() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         webhook = Webhook(cluster)
         webhook.ask(a_review(a_pod_object()))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_recommendation, amounts
 from support.makers.reviews import Webhook, a_pod_object, a_review
 
@@ -31,7 +31,7 @@ def admit(
     """Let pods of the Deployment `web` be created."""
 
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP, **more)  # type: ignore[arg-type]
         webhook = Webhook(cluster, timer=timer)
@@ -83,7 +83,7 @@ def test_of_many_pods_at_once_some_are_told_and_the_others_counted(
 
 def test_a_pod_that_gets_nothing_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         Webhook(cluster).ask(a_review(a_pod_object()))
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.reviews import AUTOSCALERS, Json, Webhook, a_review, an_autoscaler_object
 
 from trimtab.admission.settings import AdmissionSettings
@@ -29,7 +29,7 @@ class Server:
     """An API server that asks the webhook, stores after a while, and shows that later still."""
 
     def __init__(self, settings: AdmissionSettings | None = None) -> None:
-        self.cluster = SmallCluster()
+        self.cluster = UpdaterCluster()
         self.stored: dict[AutoscalerName, Autoscaler] = {}
         self.cluster.live_autoscalers = self.stored
         self.webhook = Webhook(self.cluster, settings)

@@ -7,7 +7,7 @@ import jsonpatch
 import pytest
 from admission.test_boosts import Time
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_recommendation, amounts
 from support.makers.reviews import Json, Webhook, a_pod_object, a_review, patch_of
 
@@ -26,7 +26,7 @@ OWN = {"requests": {"cpu": "100m", "memory": "64Mi"}}
 class Door:
     """A namespace with a quota of 1500m that counts pods as they are stored."""
 
-    def __init__(self, cluster: SmallCluster, hard: int, used: int) -> None:
+    def __init__(self, cluster: UpdaterCluster, hard: int, used: int) -> None:
         self.cluster = cluster
         self.hard, self.used = hard, used
         self.webhook = Webhook(cluster, AdmissionSettings(), timer=Time())
@@ -65,7 +65,7 @@ def at_the_door(
     """Play a scene where pods of 100m are recommended to have 500m."""
 
     async def play() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=0)
         cluster.count_pods(existing, replicas)
         target = a_recommendation(target=amounts(500, 128 * MIB))

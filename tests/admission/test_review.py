@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.damage import VALUES, places, replaced
 from support.makers.records import MIB, a_recommendation, amounts
 from support.makers.reviews import (
@@ -37,11 +37,11 @@ UP = a_recommendation(target=amounts(500, 500 * MIB))
 GOOD_POD = json.dumps(a_review(a_pod_object())).encode()
 
 
-def in_cluster(scene: Callable[[SmallCluster], None]) -> None:
+def in_cluster(scene: Callable[[UpdaterCluster], None]) -> None:
     """Play a scene where the Deployment `web` has an autoscaler."""
 
     async def play() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         scene(cluster)
@@ -49,11 +49,11 @@ def in_cluster(scene: Callable[[SmallCluster], None]) -> None:
     run_virtually(play())
 
 
-def patiently_in_cluster(scene: Callable[[SmallCluster], Awaitable[None]]) -> None:
+def patiently_in_cluster(scene: Callable[[UpdaterCluster], Awaitable[None]]) -> None:
     """Play a scene as `in_cluster` does, where reviews wait."""
 
     async def play() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         await scene(cluster)
@@ -71,7 +71,7 @@ async def ask_patiently(webhook: Webhook, review: Json) -> Json:
 
 
 def test_a_new_pod_gets_its_size_in_a_patch() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         response = webhook.ask(a_review(a_pod_object()))
 
@@ -116,7 +116,7 @@ AMOUNTS = VALUES | st.dictionaries(
 
 @given(status=VALUES | st.builds(a_copied_status, AMOUNTS, AMOUNTS))
 def test_no_status_of_a_new_pod_changes_what_it_gets(status: object) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         alone = Webhook(cluster).ask(a_review(a_limited_pod()))
         # What JSON cannot hold, such as an infinite number, no API server sends.
         sent = json.loads(json.dumps(status), parse_constant=lambda _: None)
@@ -129,7 +129,7 @@ def test_no_status_of_a_new_pod_changes_what_it_gets(status: object) -> None:
 
 
 def test_a_copy_of_a_running_pod_gets_the_limit_that_its_spec_calls_for() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         status = a_copied_status({"cpu": "100m"}, {"cpu": "80"})
         patch = patch_of(Webhook(cluster).ask(a_review(a_limited_pod(status))))
         limits = [each["value"] for each in patch if each["path"].endswith("limits/cpu")]
@@ -140,7 +140,7 @@ def test_a_copy_of_a_running_pod_gets_the_limit_that_its_spec_calls_for() -> Non
 
 
 def test_of_a_pod_without_an_autoscaler_nothing_but_its_head_is_read() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         stranger = a_pod_object(containers="many")
         stranger["metadata"]["ownerReferences"][0]["controller"] = False
@@ -153,7 +153,7 @@ def test_of_a_pod_without_an_autoscaler_nothing_but_its_head_is_read() -> None:
 
 
 def test_a_pod_is_sized_where_it_is_created_not_where_it_says() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         pod = a_pod_object()
         pod["metadata"]["namespace"] = "elsewhere"
 
@@ -172,7 +172,7 @@ def test_a_pod_is_sized_where_it_is_created_not_where_it_says() -> None:
     ],
 )
 def test_only_the_creation_of_a_whole_pod_is_looked_at(change: Json) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
 
         assert webhook.ask(a_review(a_pod_object(), **change)) == {"uid": "u-1", "allowed": True}
@@ -246,7 +246,7 @@ def test_only_the_creation_of_a_whole_pod_is_looked_at(change: Json) -> None:
 def test_what_is_not_understood_is_allowed_and_counted(
     body: bytes, content_type: str, trouble: ReviewTrouble, uid: str
 ) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         answer = webhook.send(body, content_type)
 
@@ -269,7 +269,7 @@ def test_what_is_not_understood_is_allowed_and_counted(
     ],
 )
 def test_json_is_json_however_it_is_named(content_type: str) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         assert patch_of(Webhook(cluster).send(GOOD_POD, content_type)["response"])
 
     in_cluster(scene)
@@ -291,7 +291,7 @@ def test_a_review_with_any_part_damaged_gets_a_valid_answer(
 ) -> None:
     damaged = replaced(whole, data.draw(st.sampled_from(places(whole))), data.draw(VALUES))
 
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         answer = Webhook(cluster).send(json.dumps(damaged).encode())
 
         assert answer["kind"] == "AdmissionReview"
@@ -301,7 +301,7 @@ def test_a_review_with_any_part_damaged_gets_a_valid_answer(
 
 
 def test_nothing_that_goes_wrong_with_us_keeps_anybody_from_anything() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         cluster.items = None  # type: ignore[assignment]
         response = webhook.ask(a_review(a_pod_object()))
@@ -319,7 +319,7 @@ def test_nothing_that_goes_wrong_with_us_keeps_anybody_from_anything() -> None:
 
 
 def test_a_container_that_has_no_room_in_its_pod_is_left_alone_with_a_warning() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         pod = a_pod_object(resources={"requests": {"cpu": "200m"}})
         response = webhook.ask(a_review(pod))
@@ -345,7 +345,7 @@ def test_a_container_that_has_no_room_in_its_pod_is_left_alone_with_a_warning() 
 def test_no_boost_for_a_container_that_its_end_would_restart_is_a_warning(
     policy: str, count: int
 ) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         cluster.autoscale(UP, boost=CpuBoost(BoostType.FACTOR, factor=2))
         resize = [{"resourceName": "cpu", "restartPolicy": policy}]
         requests = {"cpu": "100m", "memory": "100Mi"}
@@ -371,7 +371,7 @@ def test_no_boost_for_a_container_that_its_end_would_restart_is_a_warning(
 def test_no_boost_for_a_pod_that_could_preempt_others_is_a_warning(
     spec: dict[str, object], most: int, cpu: str
 ) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         cluster.autoscale(UP, boost=CpuBoost(BoostType.FACTOR, factor=2))
         webhook = Webhook(cluster, AdmissionSettings(max_boosted_priority=most))
         response = webhook.ask(a_review(a_pod_object(**spec)))
@@ -386,7 +386,7 @@ def test_no_boost_for_a_pod_that_could_preempt_others_is_a_warning(
 
 
 def test_a_test_of_ourselves_gets_the_patch_that_it_is_looking_for() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         patch = (Add("/metadata/annotations/test", "7"),)
         webhook = Webhook(
             cluster, probe=lambda asked: patch if asked.namespace == "tests" else None
@@ -400,7 +400,7 @@ def test_a_test_of_ourselves_gets_the_patch_that_it_is_looking_for() -> None:
 
 
 def test_an_autoscaler_without_an_update_policy_gets_the_default_one() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         response = Webhook(cluster).ask(a_review(an_autoscaler_object(), AUTOSCALERS))
 
         assert patch_of(response) == [
@@ -426,7 +426,7 @@ def test_an_autoscaler_without_an_update_policy_gets_the_default_one() -> None:
     ],
 )
 def test_an_autoscaler_is_refused_with_all_causes(given_object: Json, field: str) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         response = webhook.ask(a_review(given_object, AUTOSCALERS))
 
@@ -470,7 +470,7 @@ def test_an_autoscaler_is_refused_with_all_causes(given_object: Json, field: str
 def test_an_autoscaler_of_wrong_types_is_refused_in_words_for_people(
     spec: Json, words: str
 ) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         response = Webhook(cluster).ask(a_review(an_autoscaler_object(**spec), AUTOSCALERS))
 
         message = response["status"]["message"]
@@ -491,7 +491,7 @@ def test_an_autoscaler_of_wrong_types_is_refused_in_words_for_people(
 def test_the_finalizer_of_a_stored_autoscaler_can_be_removed(policy: Json) -> None:
     """It was stored while no webhook ran, and its namespace is being deleted."""
 
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         stored = an_autoscaler_object(updatePolicy=policy)
         final = {**stored, "metadata": {"name": "new", "finalizers": ["shop.example/wait"]}}
@@ -506,7 +506,7 @@ def test_the_finalizer_of_a_stored_autoscaler_can_be_removed(policy: Json) -> No
 
 
 def test_warnings_come_with_an_autoscaler_that_is_allowed() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         given_object = an_autoscaler_object(updatePolicy={"updateMode": "Auto"})
         response = Webhook(cluster).ask(a_review(given_object, AUTOSCALERS))
 
@@ -517,7 +517,7 @@ def test_warnings_come_with_an_autoscaler_that_is_allowed() -> None:
 
 
 def test_a_feature_that_is_off_may_not_be_used_anew_but_stays_where_it_is() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         settings = AdmissionSettings(gates=FeatureGates(in_place=False))
         webhook = Webhook(cluster, settings)
         used = an_autoscaler_object(updatePolicy={"updateMode": "InPlace"})
@@ -529,7 +529,7 @@ def test_a_feature_that_is_off_may_not_be_used_anew_but_stays_where_it_is() -> N
 
 
 def test_a_second_autoscaler_for_a_target_is_refused_unless_their_pods_differ() -> None:
-    async def scene(cluster: SmallCluster) -> None:
+    async def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         second = an_autoscaler_object(target="web")
         response = await ask_patiently(webhook, a_review(second, AUTOSCALERS))
@@ -553,7 +553,7 @@ def test_a_second_autoscaler_for_a_target_is_refused_unless_their_pods_differ() 
 def test_a_pod_of_an_unknown_owner_waits_unless_it_is_large(
     note_bytes: int, *, waits: bool
 ) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         cluster.slow_lookups(1)
         pod = a_pod_object()
         rollout = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "new", "uid": "u"}
@@ -571,7 +571,7 @@ def test_a_pod_of_an_unknown_owner_waits_unless_it_is_large(
 
 
 def test_an_autoscaler_that_overlaps_already_can_still_be_edited() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         old = an_autoscaler_object(target="web")
         new = an_autoscaler_object(target="web", updatePolicy={"updateMode": "Off"})
@@ -582,7 +582,7 @@ def test_an_autoscaler_that_overlaps_already_can_still_be_edited() -> None:
 
 
 def test_overlapping_autoscalers_are_allowed_with_a_warning_where_that_is_wished() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster, AdmissionSettings(allows_overlapping=True))
         response = webhook.ask(a_review(an_autoscaler_object(target="web"), AUTOSCALERS))
 
@@ -593,7 +593,7 @@ def test_overlapping_autoscalers_are_allowed_with_a_warning_where_that_is_wished
 
 
 def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler() -> None:
-    async def scene(cluster: SmallCluster) -> None:
+    async def scene(cluster: UpdaterCluster) -> None:
         one, other = Webhook(cluster), Webhook(cluster)
         first = one.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
         at_once = other.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))
@@ -614,7 +614,7 @@ def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler()
 
 
 def test_of_two_that_slipped_past_two_copies_both_copies_obey_the_older_one() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         web, now = TargetReference("Deployment", "web", "apps/v1"), cluster.clock.now()
         cluster.autoscale(UP, name="a-younger", target=web, created_at=now)
         cluster.autoscale(UP, name="older", target=web, created_at=now - timedelta(hours=1))
@@ -634,7 +634,7 @@ def test_of_two_that_slipped_past_two_copies_both_copies_obey_the_older_one() ->
 
 
 def test_hostile_reviews_leave_nothing_behind_but_counts(caplog: pytest.LogCaptureFixture) -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         for number in range(500):
             webhook.send(b"%d" % number)
@@ -646,7 +646,7 @@ def test_hostile_reviews_leave_nothing_behind_but_counts(caplog: pytest.LogCaptu
 
 
 def test_pods_of_which_nobody_can_tell_the_owner_come_in_unchanged() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    def scene(cluster: UpdaterCluster) -> None:
         webhook = Webhook(cluster)
         pod = a_pod_object()
         pod["metadata"]["ownerReferences"][0]["name"] = "unknown"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_recommendation, amounts
 from support.makers.reviews import Json, Webhook, a_pod_object, a_review
 
@@ -34,7 +34,7 @@ def a_pod_of(number: int, size: int) -> Json:
 
 
 def a_webhook() -> Webhook:
-    cluster = SmallCluster()
+    cluster = UpdaterCluster()
     target = amounts(500, 500 * MIB)
     for number in range(WORKLOADS):
         cluster.deploy(f"web{number}", replicas=0)

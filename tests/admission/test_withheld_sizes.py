@@ -9,7 +9,7 @@ import jsonpatch
 import pytest
 from admission.test_boosts import Time, millicores
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_recommendation, amounts
 from support.makers.reviews import (
     Webhook,
@@ -35,7 +35,7 @@ HALF = {"requests": {"cpu": "500m", "memory": "64Mi"}}
 class Door:
     """An API server whose policy lets no pod in with more CPU than that."""
 
-    def __init__(self, cluster: SmallCluster, most: int, replicas: int) -> None:
+    def __init__(self, cluster: UpdaterCluster, most: int, replicas: int) -> None:
         self.cluster = cluster
         self.most, self.replicas = most, replicas
         self.time = Time()
@@ -92,7 +92,7 @@ def at_the_door(
     """Play a scene where three pods of 500m come; a boost gives them three times their CPU."""
 
     async def play() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=0)
         found = [] if target is None else [a_recommendation(target=amounts(target, 64 * MIB))]
         mode = UpdateMode.OFF if target is None else UpdateMode.INITIAL

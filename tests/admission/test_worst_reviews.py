@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.reviews import Json, Webhook, a_review, an_autoscaler_object, patch_of
 from support.makers.worst_reviews import (
     NAMESPACE,
@@ -159,7 +159,7 @@ def test_a_pod_that_is_too_large_is_admitted_unchanged_with_a_warning(
     pod: Json, excess: str
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         store(cluster, a_large_autoscaler(2))
         webhook = Webhook(cluster)
@@ -176,7 +176,7 @@ def test_a_pod_that_is_too_large_is_admitted_unchanged_with_a_warning(
 
 def test_a_pod_at_the_bounds_is_sized() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         store(cluster, a_large_autoscaler(size_bounds.MAX_CONTAINERS))
         pod = a_large_pod(size_bounds.MAX_CONTAINERS, affinity=node_affinity(terms=25, values=1))
@@ -191,7 +191,7 @@ def test_a_pod_at_the_bounds_is_sized() -> None:
 
 def test_a_large_pod_without_an_autoscaler_is_no_trouble() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         webhook = Webhook(cluster)
 

@@ -18,7 +18,7 @@ from typing import Any
 from support.makers.certificates import Pair, a_pair, an_authority
 from support.makers.worst_reviews import a_large_autoscaler, a_large_selector
 from support.servers.api_server import Asked, Response, ok, refused
-from support.servers.shown_cluster import SmallCluster, served
+from support.servers.read_only_cluster import ReadOnlyCluster, served
 
 LOOPBACK = "127.0.0.1"
 MIB = 1024 * 1024
@@ -124,7 +124,7 @@ class Webhook:
             Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", encoding="utf-8")
 
 
-class Shown(SmallCluster):
+class Shown(ReadOnlyCluster):
     """Refuses all writes: status leases and events."""
 
     def answer(self, asked: Asked) -> Response:
@@ -132,10 +132,10 @@ class Shown(SmallCluster):
             return refused(403, reason="Forbidden")
         if asked.path == "/version":
             return ok({"major": "1", "minor": "35", "gitVersion": "v1.35.0"})
-        return SmallCluster.answer(self, asked)
+        return ReadOnlyCluster.answer(self, asked)
 
 
-def a_cluster(policies: int) -> SmallCluster:
+def a_cluster(policies: int) -> ReadOnlyCluster:
     """Show `web`, `giant` with so many policies, and 20 siblings with large selectors."""
     cluster = a_small_cluster(Shown())
     for name in ("giant", "crowd"):
@@ -147,7 +147,7 @@ def a_cluster(policies: int) -> SmallCluster:
     return cluster
 
 
-def a_small_cluster(cluster: SmallCluster) -> SmallCluster:
+def a_small_cluster(cluster: ReadOnlyCluster) -> ReadOnlyCluster:
     """Show `web` with an autoscaler, and a node."""
     cluster.deploy("web", namespace=NAMESPACE, replicas=1)
     cluster.add_node(cpu="64", memory="256Gi")
@@ -166,7 +166,7 @@ def a_sibling(number: int, values: int = 5000) -> Json:
 
 
 @contextmanager
-def shown(cluster: SmallCluster, folder: Path) -> Iterator[Path]:
+def shown(cluster: ReadOnlyCluster, folder: Path) -> Iterator[Path]:
     """Serve the cluster from a thread of its own; the kubeconfig that leads to it."""
     is_served, found = threading.Event(), []
     loop = asyncio.new_event_loop()
@@ -190,7 +190,7 @@ def shown(cluster: SmallCluster, folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def running(folder: Path, good: Json, cluster: SmallCluster | None = None) -> Iterator[Webhook]:
+def running(folder: Path, good: Json, cluster: ReadOnlyCluster | None = None) -> Iterator[Webhook]:
     """Run a webhook that patches the pod of the good review."""
     cluster = cluster or a_cluster(policies=6000)
     authority = an_authority()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from support.servers.shown_cluster import Beside, Done, SmallCluster, served
+from support.servers.read_only_cluster import Beside, Done, ReadOnlyCluster, served
 
 from trimtab.cli.main import main
 
@@ -35,7 +35,7 @@ def beside(
     assert told is not None
     monkeypatch.setenv("COLUMNS", "80")
 
-    async def run(cluster: SmallCluster, *words: str) -> Done:
+    async def run(cluster: ReadOnlyCluster, *words: str) -> Done:
         async with served(cluster, tmp_path) as kubeconfig:
             given = [*words, "--kubeconfig", str(kubeconfig)]
             code = await asyncio.to_thread(main, given)

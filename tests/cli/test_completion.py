@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.servers.shown_cluster import SmallCluster, served
+from support.servers.read_only_cluster import ReadOnlyCluster, served
 
 from trimtab.cli.completion import CompletionAnswer, Shell, complete
 from trimtab.cli.main import main
@@ -64,7 +64,7 @@ def test_where_a_file_is_wanted_files_may_come(line: str) -> None:
 
 
 async def test_names_are_those_of_the_cluster_that_the_line_is_about(tmp_path: Path) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
     for namespace, name in (("shop", "web"), ("shop", "wiki"), ("other", "web2")):
         cluster.add_object(
             "verticalpodautoscalers", {"metadata": {"namespace": namespace, "name": name}}

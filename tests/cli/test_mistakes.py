@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.readers.command_line import COMPONENTS, FORGIVING, Words, flags_of, leaves
-from support.servers.shown_cluster import write_kubeconfig
+from support.servers.read_only_cluster import write_kubeconfig
 
 from trimtab.cli.main import main
 

@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.servers.shown_cluster import Done, SmallCluster, served
+from support.servers.read_only_cluster import Done, ReadOnlyCluster, served
 
 ELSEWHERE = "; -A looks into all namespaces"
 REPORT = ("report", "--watch-for=1h")
 """Watches for longer than any test may take, should it watch at all."""
 
 
-async def run(cluster: SmallCluster, folder: Path, *words: str) -> Done:
+async def run(cluster: ReadOnlyCluster, folder: Path, *words: str) -> Done:
     async with served(cluster, folder) as kubeconfig:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -46,7 +46,7 @@ async def run(cluster: SmallCluster, folder: Path, *words: str) -> Done:
 async def test_a_report_without_any_pods_says_so_at_once_and_fails(
     tmp_path: Path, where: tuple[str, ...], sentence: str, more: tuple[str, ...]
 ) -> None:
-    done = await run(SmallCluster(), tmp_path, *REPORT, *where, *more)
+    done = await run(ReadOnlyCluster(), tmp_path, *REPORT, *where, *more)
 
     assert done == Done(1, "", f"trimtab: {sentence}\n")
 
@@ -61,7 +61,7 @@ async def test_a_report_without_any_pods_says_so_at_once_and_fails(
 async def test_a_selector_that_matches_no_pod_is_named(
     tmp_path: Path, where: tuple[str, ...], place: str
 ) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
     cluster.deploy("web")
     done = await run(cluster, tmp_path, *REPORT, *where, "--selector=app=typo")
 
@@ -69,7 +69,7 @@ async def test_a_selector_that_matches_no_pod_is_named(
 
 
 async def test_a_namespace_that_may_not_be_read_is_not_said_to_be_missing(tmp_path: Path) -> None:
-    cluster = SmallCluster(forbidden={"namespaces"})
+    cluster = ReadOnlyCluster(forbidden={"namespaces"})
     done = await run(cluster, tmp_path, *REPORT, "-n", "secret")
 
     assert done == Done(1, "", f"trimtab: there are no pods in the namespace secret{ELSEWHERE}\n")
@@ -86,7 +86,7 @@ async def test_a_namespace_that_may_not_be_read_is_not_said_to_be_missing(tmp_pa
 async def test_other_commands_name_the_place_and_minus_a_only_where_it_helps(
     tmp_path: Path, words: tuple[str, ...], code: int, what: str
 ) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
 
     for where, sentence in (
         ("-A", f"there are no {what} in any namespace"),
@@ -111,13 +111,13 @@ async def test_other_commands_name_the_place_and_minus_a_only_where_it_helps(
 async def test_a_namespace_that_does_not_exist_is_one_line_and_code_1(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    done = await run(SmallCluster(), tmp_path, *words, "-n", "typo")
+    done = await run(ReadOnlyCluster(), tmp_path, *words, "-n", "typo")
 
     assert done == Done(1, "", f"trimtab: there is no namespace typo{ELSEWHERE}\n")
 
 
 async def test_a_name_that_is_not_there_is_one_line_in_an_empty_namespace(tmp_path: Path) -> None:
-    done = await run(SmallCluster(), tmp_path, "get", "web")
+    done = await run(ReadOnlyCluster(), tmp_path, "get", "web")
 
     assert done == Done(1, "", "trimtab: there is no autoscaler web\n")
 
@@ -135,7 +135,7 @@ WHY = 'cannot be read: spec.updatePolicy.minReplicas: must be of type integer, n
 async def test_an_autoscaler_that_cannot_be_read_is_never_said_to_be_missing(
     tmp_path: Path,
 ) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
     cluster.deploy("web", replicas=1)
     cluster.add_object("verticalpodautoscalers", BAD)
     pod = cluster.objects["pods"][0]["metadata"]["name"]
@@ -153,7 +153,7 @@ async def test_an_autoscaler_that_cannot_be_read_is_never_said_to_be_missing(
 
 
 async def test_a_pod_that_cannot_be_read_is_never_said_to_be_missing(tmp_path: Path) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
     cluster.deploy("web", replicas=1)
     cluster.add_object("pods", {"metadata": BAD["metadata"], "spec": {"containers": "none"}})
     shown = await run(cluster, tmp_path, "get")

@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from simulation.small_cluster import virtually
+from simulation.bare_cluster import virtually
 from simulation.toys import SELECTOR
 from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds
 from support.makers.records import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
 
@@ -29,7 +29,7 @@ SOON = timedelta(seconds=2)
 CONTAINER, POD = LimitRangeType.CONTAINER, LimitRangeType.POD
 
 
-def boost(cluster: SmallCluster) -> None:
+def boost(cluster: UpdaterCluster) -> None:
     """One of two pods has a boost that is over."""
     cluster.deploy()
     cluster.autoscale(mode=UpdateMode.IN_PLACE_OR_RECREATE, boost=CpuBoost(factor=4))
@@ -45,7 +45,7 @@ def boost(cluster: SmallCluster) -> None:
 
 def test_a_boost_that_cannot_be_ended_is_told_and_tried_again_never_evicted() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         boost(cluster)
         cluster.refusals["resize"] = [InvalidError("x", Status(message="exceeded quota"))]
         updater = an_updater(cluster)
@@ -74,7 +74,7 @@ def test_a_boost_that_cannot_be_ended_is_told_and_tried_again_never_evicted() ->
 
 def test_a_mark_that_cannot_be_removed_is_tried_again() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         boost(cluster)
         updater = an_updater(cluster)
         await updater.tick()
@@ -97,7 +97,7 @@ def test_a_boost_that_was_cut_ends_at_what_the_pod_would_have_had(
     mode: UpdateMode, updaters: str
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         most = amounts(1000)
         cluster.items["default"] = [LimitRangeItem(LimitRangeType.CONTAINER, max=most)]
         usual = a_recommendation(target=amounts(600, 100 * MIB))
@@ -129,7 +129,7 @@ def test_a_limit_range_made_meanwhile_keeps_no_boost_for_ever(
     item: LimitRangeItem, expected: int
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.autoscale(mode=UpdateMode.OFF, boost=CpuBoost(factor=4))
         cluster.deploy()
         cluster.items["default"] = [item]
@@ -151,7 +151,7 @@ def test_a_mark_that_cannot_be_read_stays_while_nothing_else_tells_the_way_back(
     mode: UpdateMode, expected: tuple[int, bool]
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         boost(cluster)
         pod = cluster.pods_of("web")[0]
         cluster.put(replace(pod, annotations={**BOOST_TOLD, MARK: "corrupt"}))
@@ -178,7 +178,7 @@ def test_a_boost_ends_at_the_admitted_size_though_its_autoscaler_acts_no_more(
     mode: UpdateMode | None,
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         usual = a_recommendation(target=amounts(300, 100 * MIB))
         cluster.autoscale(usual, mode=EITHER, boost=CpuBoost(factor=4))
         cluster.deploy()
@@ -239,7 +239,7 @@ def test_d20_a_kubelet_that_refuses_the_end_of_a_boost_never_leads_to_an_evictio
 
 def test_a_boost_that_ended_without_an_answer_begins_the_cool_down_of_its_pod() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         boost(cluster)
         updater = an_updater(cluster)
         # After their effect, so that the view shows a pod without a boost.
@@ -263,7 +263,7 @@ def test_a_boost_that_ended_without_an_answer_begins_the_cool_down_of_its_pod() 
 
 def test_a_resize_stands_even_if_the_pod_cannot_be_marked() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
         cluster.refusals["patch_pod"] = [ApiError("x", Status(code=500))]
@@ -281,7 +281,7 @@ class Stage:
     def __init__(
         self, *, replicas: int = 2, settings: UpdaterSettings = UNPACED, **autoscaler: object
     ) -> None:
-        self.cluster = SmallCluster()
+        self.cluster = UpdaterCluster()
         self.cluster.deploy(replicas=replicas)
         usual: dict[str, object] = {"mode": EITHER, "boost": CpuBoost(factor=4)}
         self.cluster.autoscale(**(usual | autoscaler))  # type: ignore[arg-type]

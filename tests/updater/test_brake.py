@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
 from support.makers.records import MIB, a_recommendation, amounts, minutes
 
@@ -22,8 +22,8 @@ CLOSED = 60
 OPEN = [f"web-{CLOSED + place}-0" for place in range(3)]
 
 
-def a_cluster(namespaces: int, each: int = 1, replicas: int = 4) -> SmallCluster:
-    cluster = SmallCluster()
+def a_cluster(namespaces: int, each: int = 1, replicas: int = 4) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     for place in range(namespaces):
         for number in range(each):
             name = f"web-{place}-{number}"
@@ -32,7 +32,7 @@ def a_cluster(namespaces: int, each: int = 1, replicas: int = 4) -> SmallCluster
     return cluster
 
 
-def a_cluster_that_is_closed_in_part() -> SmallCluster:
+def a_cluster_that_is_closed_in_part() -> UpdaterCluster:
     """Return a cluster with many closed namespaces, and a few open ones of no interest yet."""
     cluster = a_cluster(CLOSED + len(OPEN))
     cluster.closed = frozenset(f"n{place}" for place in range(CLOSED))
@@ -43,11 +43,11 @@ def a_cluster_that_is_closed_in_part() -> SmallCluster:
     return cluster
 
 
-def evicted(cluster: SmallCluster) -> int:
+def evicted(cluster: UpdaterCluster) -> int:
     return sum(act == "evict" for act, _ in cluster.acts)
 
 
-def served(cluster: SmallCluster) -> list[bool]:
+def served(cluster: UpdaterCluster) -> list[bool]:
     """Return of each open Deployment whether a pod of it has grown."""
     return [cpu(cluster, name)[-1] > 100 for name in OPEN]
 
@@ -139,7 +139,7 @@ def test_one_namespace_stops_only_itself() -> None:
     run_virtually(scene())
 
 
-def a_namespace_with_a_lack() -> SmallCluster:
+def a_namespace_with_a_lack() -> UpdaterCluster:
     """Return a cluster of one namespace that is closed, with a Deployment that is fine as it is."""
     cluster = a_cluster(1)
     cluster.closed = frozenset({"n0"})
@@ -253,7 +253,7 @@ def test_pods_that_only_die_are_tried_again_though_one_is_missing() -> None:
     run_virtually(scene())
 
 
-def kill_small_pods(cluster: SmallCluster, name: str) -> None:
+def kill_small_pods(cluster: UpdaterCluster, name: str) -> None:
     """Let pods that have not grown run out of memory, so that they are not ready."""
     now = cluster.clock.now()
     killed = Termination("OOMKilled", now - minutes(1), now)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import LEASE, SmallCluster, a_lease
+from support.fakes.updater_cluster import LEASE, UpdaterCluster, a_lease
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
 from support.makers.records import MIB, NOW, a_container, a_recommendation, amounts, hours, minutes
 
@@ -40,7 +40,7 @@ FORBIDDEN = 'pods "web-0" is forbidden: cannot create resource "pods/eviction" i
 
 def test_a_first_tick_evicts_one_of_two_pods_and_its_successor_has_its_size() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         report = await an_updater(cluster).tick()
@@ -57,7 +57,7 @@ def test_after_a_few_ticks_all_pods_have_their_size_and_then_nothing_happens(
     mode: UpdateMode,
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=6)
         cluster.autoscale(UP, mode=mode)
         updater = an_updater(cluster)
@@ -74,7 +74,7 @@ def test_after_a_few_ticks_all_pods_have_their_size_and_then_nothing_happens(
 
 def test_a_pod_that_can_be_resized_is_not_evicted() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP, mode=EITHER)
         before = {pod.uid for pod in cluster.pods_of("web")}
@@ -92,7 +92,7 @@ def test_a_pod_that_can_be_resized_is_not_evicted() -> None:
 
 def test_an_eviction_is_told_on_the_pod_and_on_its_autoscaler() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         await an_updater(cluster).tick()
@@ -107,7 +107,7 @@ def test_an_eviction_is_told_on_the_pod_and_on_its_autoscaler() -> None:
 
 def test_the_most_urgent_pods_come_first_and_the_rest_waits_for_its_turn() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         targets = {"small": 200, "large": 900, "middle": 500}
         for name, target in targets.items():
             cluster.deploy(name)
@@ -124,7 +124,7 @@ def test_the_most_urgent_pods_come_first_and_the_rest_waits_for_its_turn() -> No
 
 def test_what_waits_is_done_in_a_later_tick() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for number in range(8):
             cluster.deploy(f"w{number}")
             cluster.autoscale(UP, name=f"w{number}")
@@ -145,7 +145,7 @@ def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone(
     mode: UpdateMode, kind: str, acts: list[str]
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for name in ("a", "b"):
             cluster.deploy(name)
             cluster.autoscale(UP, name=name, mode=mode)
@@ -174,7 +174,7 @@ def test_an_autoscaler_that_changed_meanwhile_stops_what_was_planned_for_it(
     edit: dict[str, object] | None,
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for name in ("a", "b"):
             cluster.deploy(name)
             cluster.autoscale(UP, name=name)
@@ -195,7 +195,7 @@ def test_an_autoscaler_that_changed_meanwhile_stops_what_was_planned_for_it(
 
 def test_who_does_not_lead_plans_and_does_nothing() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         updater = Updater(cluster, settings=UNPACED, clock=cluster.clock, may_act=lambda: False)
@@ -217,7 +217,7 @@ def test_who_does_not_lead_plans_and_does_nothing() -> None:
 )
 def test_a_pause_stops_all_acts_and_shows_what_would_be_done(paused: str) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         by_annotation = {"annotations": {PAUSED: "true"}} if paused == "autoscaler" else {}
         cluster.autoscale(UP, **by_annotation)  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ def test_pods_whose_owner_asks_not_to_evict_them_are_only_resized(
     annotation: dict[str, str], mode: UpdateMode, expected: list[int], *, ignores: bool
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         for pod in cluster.pods_of("web"):
             cluster.put(replace(pod, annotations=annotation))
@@ -270,7 +270,7 @@ def test_pods_whose_owner_asks_not_to_evict_them_are_only_resized(
 
 def test_a_disruption_budget_is_a_hold_that_is_tried_again_once_a_minute_for_one_pod() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.protected.add("web")
         cluster.autoscale(UP)
@@ -313,7 +313,7 @@ def test_each_refusal_is_counted_as_what_it_is_and_stops_nothing_else(
     error: ApiError, result: ActResult
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for name in ("a", "b"):
             cluster.deploy(name)
             cluster.autoscale(UP, name=name)
@@ -330,7 +330,7 @@ def test_each_refusal_is_counted_as_what_it_is_and_stops_nothing_else(
 
 def test_a_resize_that_finds_another_size_is_planned_again_and_evicts_no_pod() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
         cluster.refusals["resize"] = [ConflictError("x", Status(code=409)) for _ in range(4)]
@@ -347,7 +347,7 @@ def test_a_resize_that_finds_another_size_is_planned_again_and_evicts_no_pod() -
 
 def test_a_server_that_asks_for_peace_gets_it_and_nothing_is_forgotten() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         later = Status(code=429, retry_after=timedelta(seconds=20))
@@ -367,7 +367,7 @@ def test_a_server_that_asks_for_peace_gets_it_and_nothing_is_forgotten() -> None
 
 def test_an_eviction_without_an_answer_counts_until_the_view_tells_otherwise() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         cluster.refusals["evict"] = [UnreachableError("x", "lost")]
@@ -394,7 +394,7 @@ def test_after_an_act_without_an_answer_nothing_follows_until_it_has_cooled_down
     mode: UpdateMode, target: int
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=mode, min_replicas=1)
         cluster.mute |= {"evict", "resize"}
@@ -427,7 +427,7 @@ def test_upscale_only_restarts_a_pod_that_cannot_be_resized_for_growth_that_matt
     memory: int, acts: list[str]
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         large = amounts(1000, 100 * MIB)
         cluster.deploy("web", a_container(requests=large, status=Allocation(large)))
         cluster.refusals["resize"] = [InvalidError("x", Status(code=422)) for _ in range(99)]
@@ -448,7 +448,7 @@ def test_upscale_only_restarts_a_pod_that_cannot_be_resized_for_growth_that_matt
 
 def test_the_new_leader_grows_while_the_old_one_is_missing() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=3)
         gone, promoted, _ = cluster.pods_of("web")
         cluster.put(replace(gone, phase=PodPhase.PENDING, ready_since=None))
@@ -464,7 +464,7 @@ def test_the_new_leader_grows_while_the_old_one_is_missing() -> None:
 
 def test_a_workload_of_which_all_pods_are_oom_looping_is_evicted_at_once() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=3)
         now = cluster.clock.now()
         killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
@@ -484,7 +484,7 @@ def test_a_workload_of_which_all_pods_are_oom_looping_is_evicted_at_once() -> No
 @pytest.mark.parametrize("mode", [IN_PLACE, EITHER, UpdateMode.UPSCALE_ONLY])
 def test_growth_in_place_follows_the_last_change_at_the_next_tick(mode: UpdateMode) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=mode)
         updater = an_updater(cluster)
@@ -506,7 +506,7 @@ def test_growth_in_place_follows_the_last_change_at_the_next_tick(mode: UpdateMo
 
 def test_a_mixed_change_grows_at_once_and_shrinks_after_the_cool_down() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=EITHER)
         updater = an_updater(cluster)
@@ -526,7 +526,7 @@ def test_a_mixed_change_grows_at_once_and_shrinks_after_the_cool_down() -> None:
 
 def test_a_lost_resize_is_tried_again_after_five_minutes_and_counts_as_no_failure() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         # Inside its bounds, where a change of late would be a reason to wait for half a day.
         cluster.autoscale(
@@ -550,7 +550,7 @@ def test_a_lost_resize_is_tried_again_after_five_minutes_and_counts_as_no_failur
 
 def test_a_question_without_an_answer_is_no_change_and_is_asked_again() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         small = amounts(100, 100 * MIB)
         container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
         cluster.deploy("web", container, replicas=1)
@@ -568,7 +568,7 @@ def test_a_question_without_an_answer_is_no_change_and_is_asked_again() -> None:
 
 def test_what_the_view_does_not_show_yet_is_not_done_twice() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         updater = an_updater(cluster)
@@ -587,7 +587,7 @@ def test_what_the_view_does_not_show_yet_is_not_done_twice() -> None:
 
 def test_a_resize_that_the_view_does_not_show_yet_is_not_asked_for_again() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP, mode=IN_PLACE)
         updater = an_updater(cluster)
@@ -611,7 +611,7 @@ def test_a_resize_that_the_server_refuses_is_not_tried_again_at_once(
     mode: UpdateMode, expected: list[str]
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=mode, min_replicas=1)
         cluster.refusals["resize"] = [InvalidError("x", Status())]
@@ -654,7 +654,7 @@ def test_no_pod_is_evicted_for_a_size_that_the_api_server_refuses(
     mode: UpdateMode, error: ApiError
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=6)
         cluster.autoscale(UP, mode=mode)
         cluster.refusals["resize"] = [error for _ in range(99)]
@@ -679,7 +679,7 @@ def test_pods_that_all_die_are_evicted_where_only_their_resizes_are_refused(
     mode: UpdateMode,
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=3)
         cluster.autoscale(UP, mode=mode)
         refused = ForbiddenError("x", Status(code=403, message="no resizes"))
@@ -729,7 +729,7 @@ def test_pods_that_all_die_are_evicted_where_only_their_resizes_are_refused(
 )
 def test_a_pod_that_cannot_be_resized_as_it_is_is_evicted(error: ApiError) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.autoscale(UP, mode=EITHER)
         cluster.refusals["resize"] = [error for _ in range(99)]
@@ -743,7 +743,7 @@ def test_a_pod_that_cannot_be_resized_as_it_is_is_evicted(error: ApiError) -> No
 
 def test_a_resize_that_is_not_tried_again_is_told_on_the_pod() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=IN_PLACE, min_replicas=1)
         cluster.refusals["resize"] = [InvalidError("x", Status())]
@@ -758,7 +758,7 @@ def test_a_resize_that_is_not_tried_again_is_told_on_the_pod() -> None:
 
 def test_without_an_admission_controller_nothing_is_evicted() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         updater = an_updater(cluster, replace(UNPACED, uses_admission_status=True))
@@ -784,7 +784,7 @@ def test_without_an_admission_controller_nothing_is_evicted() -> None:
 )
 def test_who_does_not_see_the_cluster_does_nothing(age: timedelta | None) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         cluster.view_age = age
@@ -798,7 +798,7 @@ def test_who_does_not_see_the_cluster_does_nothing(age: timedelta | None) -> Non
 
 def test_what_was_not_seen_at_a_start_does_not_wait_for_a_second_tick() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         cluster.view_age = None
@@ -821,7 +821,7 @@ def test_what_was_not_seen_at_a_start_does_not_wait_for_a_second_tick() -> None:
 )
 def test_acts_without_a_pace_come_before_conditions(span: timedelta, *, is_told: bool) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.latency = timedelta(seconds=6)
         for name in ("a", "b", "c"):
             cluster.deploy(name)
@@ -836,7 +836,7 @@ def test_acts_without_a_pace_come_before_conditions(span: timedelta, *, is_told:
 
 def test_the_next_tick_does_not_wait_until_everything_is_told() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.latency = timedelta(seconds=50)
         for number in range(9):
             cluster.deploy(f"web-{number}", replicas=1)
@@ -853,7 +853,7 @@ def test_the_next_tick_does_not_wait_until_everything_is_told() -> None:
 
 def test_conditions_of_others_stay_as_they_are() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         provided = Condition("RecommendationProvided", "True", last_transition_time=NOW)
         cluster.autoscale(UP, conditions=(provided,))
@@ -867,7 +867,7 @@ def test_conditions_of_others_stay_as_they_are() -> None:
 
 def test_conditions_that_stay_the_same_are_not_written_again() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP)
         updater = an_updater(cluster)
@@ -883,7 +883,7 @@ def test_conditions_that_stay_the_same_are_not_written_again() -> None:
 
 def test_pods_of_ignored_namespaces_are_not_looked_at() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         settings = replace(UNPACED, ignored_namespaces=frozenset({"default"}))
@@ -896,7 +896,7 @@ def test_pods_of_ignored_namespaces_are_not_looked_at() -> None:
 
 def test_a_turn_that_fails_does_not_end_the_updater() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         cluster.refusals["fetch_lease"] = [RuntimeError("odd")]  # type: ignore[list-item]
@@ -916,7 +916,7 @@ def test_a_turn_that_fails_does_not_end_the_updater() -> None:
 
 def test_a_turn_that_comes_while_a_resize_is_under_way_does_not_ask_for_it_again() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP, mode=IN_PLACE)
         cluster.latency = timedelta(seconds=30)
@@ -935,7 +935,7 @@ def test_a_turn_that_comes_while_a_resize_is_under_way_does_not_ask_for_it_again
 
 def test_a_namespace_that_is_paused_stops_what_was_planned_and_shows_it_afterwards() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for name in ("a", "b"):
             cluster.deploy(name)
             cluster.autoscale(UP, name=name)
@@ -959,7 +959,7 @@ def test_a_namespace_that_is_paused_stops_what_was_planned_and_shows_it_afterwar
 
 def test_a_cluster_that_cannot_resize_gets_evictions_where_the_mode_allows_them() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.resizes_in_place = False
         for name, mode in (("either", EITHER), ("only", IN_PLACE)):
             cluster.deploy(name)
@@ -975,7 +975,7 @@ def test_a_cluster_that_cannot_resize_gets_evictions_where_the_mode_allows_them(
 
 def test_f20_a_full_quota_holds_pods_until_it_leaves_room() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(a_recommendation(target=amounts(500), lower=amounts(400)))
         claim = QuotaClaim(Side.REQUESTS, Resource.CPU)
@@ -1004,7 +1004,7 @@ def test_a_kubelet_that_reports_no_resources_costs_no_pod(
         return replace(pod, containers=containers)
 
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.undo, cluster.is_kubelet_quick = without_report, False
         cluster.resizes_in_place = resizes
         cluster.autoscale(UP, mode=mode)

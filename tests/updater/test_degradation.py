@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, holds, let_run, planning
 from support.makers.records import MIB, NOW, a_container, a_recommendation, amounts, minutes
 
@@ -18,19 +18,19 @@ SMALLER = a_recommendation(target=amounts(50, 50 * MIB), upper=amounts(90, 90 * 
 HIGHER = a_recommendation(target=amounts(900, 900 * MIB), lower=amounts(800, 800 * MIB))
 
 
-def a_cluster_whose_new_pods_never_get_ready(replicas: int = 8) -> SmallCluster:
-    cluster = SmallCluster()
+def a_cluster_whose_new_pods_never_get_ready(replicas: int = 8) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     cluster.deploy(replicas=replicas)
     cluster.autoscale(UP, mode=UpdateMode.RECREATE)
     cluster.starts_at_once = False
     return cluster
 
 
-def ready(cluster: SmallCluster) -> int:
+def ready(cluster: UpdaterCluster) -> int:
     return sum(pod.ready_since is not None for pod in cluster.pods_of("web"))
 
 
-def make_ready(cluster: SmallCluster) -> None:
+def make_ready(cluster: UpdaterCluster) -> None:
     for pod in cluster.pods_of("web"):
         cluster.put(replace(pod, ready_since=cluster.clock.now()))
 
@@ -54,7 +54,7 @@ def test_d22_a_workload_whose_successors_never_get_ready_is_left_alone() -> None
 
 def test_d22_pods_that_got_ready_after_the_first_change_count() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.starts_at_once = False
         cluster.deploy(replicas=8)
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
@@ -92,7 +92,7 @@ def test_d22_one_pod_that_stays_unready_stops_no_large_workload(
     replicas: int, *, goes_on: bool
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=replicas)
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
         updater = an_updater(cluster, UNPACED)
@@ -127,7 +127,7 @@ def test_d22_changes_go_on_when_the_workload_has_recovered() -> None:
 
 def test_d22_the_condition_says_how_pods_that_starve_can_grow() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.autoscale(SMALLER, mode=UpdateMode.RECREATE)
         cluster.starts_at_once = False
@@ -196,7 +196,7 @@ def test_d22_pods_that_are_oom_killed_in_a_loop_are_helped_all_the_same() -> Non
     run_virtually(scene())
 
 
-def kill(cluster: SmallCluster, container: str) -> None:
+def kill(cluster: UpdaterCluster, container: str) -> None:
     """Let a container of each pod be OOM-killed just now, soon after its start."""
     now = cluster.clock.now()
     killed = Termination("OOMKilled", now - timedelta(seconds=50), now - timedelta(seconds=5))
@@ -214,7 +214,7 @@ def test_kills_for_which_no_memory_is_recommended_make_no_change_urgent(
     container: str, mode: UpdateMode
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(
             "web",
             a_container("app", requests=amounts(500, 500 * MIB)),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, planning
 from support.makers.records import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
 from support.makers.usage import a_selector
@@ -33,7 +33,7 @@ def boosted(pod: Pod) -> Pod:
 
 def test_a_boost_ends_within_a_second_after_its_pod_turns_ready() -> None:
     async def scene() -> tuple[list[int], list[int]]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4))
         pod = cluster.put(boosted(cluster.pods_of("web")[0]))
@@ -50,7 +50,7 @@ def test_a_boost_ends_within_a_second_after_its_pod_turns_ready() -> None:
 
 def test_a_pod_whose_label_changes_gets_the_size_of_its_new_role_within_a_second() -> None:
     async def scene() -> tuple[list[int], list[int]]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=3)
         cluster.autoscale(
             UP,
@@ -73,7 +73,7 @@ def test_a_pod_whose_label_changes_gets_the_size_of_its_new_role_within_a_second
 
 def test_a_pod_that_loses_its_role_does_not_shrink_before_the_role_is_settled() -> None:
     async def scene() -> tuple[list[int], list[int]]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1, labels={"role": "leader"})
         small = amounts(50, 100 * MIB)
         roles = {"leader": UP, "follower": a_recommendation(target=small, upper=small)}
@@ -102,7 +102,7 @@ def test_a_pod_that_loses_its_role_does_not_shrink_before_the_role_is_settled() 
 
 def test_the_next_pod_has_its_turn_within_a_second_after_a_resize_ends() -> None:
     async def scene() -> tuple[list[str], list[str]]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.is_kubelet_quick = False
         container = a_container(
             requests=amounts(100, 100 * MIB),
@@ -127,7 +127,7 @@ def test_the_next_pod_has_its_turn_within_a_second_after_a_resize_ends() -> None
 
 def test_the_next_eviction_follows_within_a_second_after_a_successor_shows_its_size() -> None:
     async def scene() -> int:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         running = asyncio.create_task(an_updater(cluster).run())
@@ -143,7 +143,7 @@ def test_the_next_eviction_follows_within_a_second_after_a_successor_shows_its_s
 )
 def test_no_further_eviction_follows_while_a_successor_is_not_ready(boost: CpuBoost | None) -> None:
     async def scene() -> tuple[int, int]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         wanted = amounts(500, 100 * MIB)
         cluster.autoscale(a_recommendation(target=wanted, lower=wanted), boost=boost)
@@ -171,7 +171,7 @@ def test_a_successor_that_is_never_ready_keeps_its_siblings(
     patience: timedelta | None, evictions: int
 ) -> None:
     async def scene() -> int:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         cluster.starts_at_once = False
@@ -186,7 +186,7 @@ def test_a_successor_that_is_never_ready_keeps_its_siblings(
 
 def test_changes_that_mean_nothing_cause_no_plan() -> None:
     async def scene() -> int:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP, mode=UpdateMode.OFF)
         settings = replace(UNPACED, uses_admission_status=True)
@@ -204,7 +204,7 @@ def test_changes_that_mean_nothing_cause_no_plan() -> None:
 
 def test_a_surge_that_a_tick_saw_also_holds_what_is_planned_in_between() -> None:
     async def scene() -> tuple[bool, list[int]]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         inside = a_recommendation(target=amounts(100, 100 * MIB))
         for number in range(30):
             cluster.deploy(f"w{number}")
@@ -227,7 +227,7 @@ def test_a_surge_that_a_tick_saw_also_holds_what_is_planned_in_between() -> None
 
 def test_a_surge_in_one_namespace_holds_back_no_other() -> None:
     async def scene() -> tuple[frozenset[str], list[int], list[int]]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         inside = a_recommendation(target=amounts(100, 100 * MIB))
         for number in range(90):
             namespace = "tenant" if number < 60 else "other"
@@ -249,7 +249,7 @@ def test_a_surge_in_one_namespace_holds_back_no_other() -> None:
 @pytest.mark.parametrize("interval", [minutes(1), minutes(5)])
 def test_ticks_come_at_once_and_then_at_every_interval(interval: timedelta) -> None:
     async def scene() -> int:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         settings = replace(UNPACED, interval=interval, uses_admission_status=True)
         running = asyncio.create_task(an_updater(cluster, settings).run())
         await asyncio.sleep(interval.total_seconds() * 2.5)

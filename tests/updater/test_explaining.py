@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UP, an_updater, planning
 from support.makers.plans import several, snapshot_of
 from support.makers.records import NOW, an_autoscaler
@@ -30,7 +30,7 @@ def decisive(pod: dict[str, Any]) -> list[str]:
 
 def test_a_plan_is_explained_pod_by_pod() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         updater = an_updater(cluster)
@@ -48,7 +48,7 @@ def test_a_plan_is_explained_pod_by_pod() -> None:
 
 def test_only_what_is_asked_for_is_explained() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         updater = an_updater(cluster)
@@ -64,14 +64,14 @@ def test_only_what_is_asked_for_is_explained() -> None:
 
 def test_an_updater_that_has_not_planned_yet_has_nothing_to_explain() -> None:
     async def scene() -> None:
-        assert page(an_updater(SmallCluster())) is None
+        assert page(an_updater(UpdaterCluster())) is None
 
     run_virtually(scene())
 
 
 def test_what_a_pause_withholds_is_explained_by_the_pause() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         updater = an_updater(cluster, planning(paused=True))

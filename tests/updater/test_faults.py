@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run
 from support.makers.records import (
     BOOST_TOLD,
@@ -60,7 +60,7 @@ def for_a_policy(pod: Pod) -> Pod:
 @pytest.mark.parametrize("replicas", [2, 3, 10])
 def test_f16_a_webhook_that_does_not_answer_costs_three_evictions_a_day(replicas: int) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=replicas)
         cluster.autoscale(UP)
         cluster.has_webhook = False
@@ -82,7 +82,7 @@ def test_f16_a_webhook_that_does_not_answer_costs_three_evictions_a_day(replicas
 
 def test_f16_pods_that_die_still_grow_in_place_after_evictions_without_effect() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         cluster.has_webhook = False
@@ -100,12 +100,12 @@ def test_f16_pods_that_die_still_grow_in_place_after_evictions_without_effect() 
     run_virtually(scene())
 
 
-def memory(cluster: SmallCluster) -> list[int]:
+def memory(cluster: UpdaterCluster) -> list[int]:
     """Return the memory requests of all pods, in mebibytes."""
     return [(pod.containers[0].spec.requests or {})[Resource.MEMORY] // MIB for pod in cluster.pods]
 
 
-def kill_all(cluster: SmallCluster) -> None:
+def kill_all(cluster: UpdaterCluster) -> None:
     """Let all pods run out of memory, as they have done soon after their start."""
     now = cluster.clock.now()
     last = Termination("OOMKilled", now - minutes(1), now)
@@ -114,25 +114,25 @@ def kill_all(cluster: SmallCluster) -> None:
         cluster.put(replace(pod, containers=killed, ready_since=None))
 
 
-def break_undo(cluster: SmallCluster) -> None:
+def break_undo(cluster: UpdaterCluster) -> None:
     cluster.undo = to_template
 
 
-def break_other(cluster: SmallCluster) -> None:
+def break_other(cluster: UpdaterCluster) -> None:
     cluster.undo = by_another_autoscaler
 
 
-def break_room(cluster: SmallCluster) -> None:
+def break_room(cluster: UpdaterCluster) -> None:
     cluster.undo = for_a_quota
 
 
-def break_limit_range(cluster: SmallCluster) -> None:
+def break_limit_range(cluster: UpdaterCluster) -> None:
     bound = amounts(100, 100 * MIB)
     cluster.undo = to_template
     cluster.items["default"] = [LimitRangeItem(LimitRangeType.CONTAINER, default=bound)]
 
 
-def break_quota(cluster: SmallCluster) -> None:
+def break_quota(cluster: UpdaterCluster) -> None:
     cluster.has_quota = False
 
 
@@ -150,7 +150,7 @@ def test_f16_evictions_stop_and_the_condition_names_the_suspect(
     break_it: object, suspect: str
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=8)
         cluster.autoscale(UP)
         assert callable(break_it)
@@ -167,7 +167,7 @@ def test_f16_evictions_stop_and_the_condition_names_the_suspect(
 
 def test_f16_pods_get_a_refused_size_after_the_pod_that_came_small_is_scaled_away() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy("web", a_container(requests=amounts(300, 300 * MIB)), replicas=4)
         cluster.autoscale(UP)
         cluster.undo = for_a_policy
@@ -195,7 +195,7 @@ def has_cpu(pod: Pod, millicores: int) -> bool:
 
 def test_f16_pods_whose_size_was_refused_get_it_when_nothing_refuses_it_any_more() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=6)
         cluster.autoscale(UP)
         cluster.undo = for_a_policy
@@ -220,7 +220,7 @@ def test_f16_pods_whose_size_was_refused_get_it_when_nothing_refuses_it_any_more
 
 def test_f16_one_pod_at_most_loses_its_size_to_a_policy_that_refuses_a_larger_one() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=6)
         cluster.autoscale(UP)
         updater = an_updater(cluster, replace(UNPACED, plan=replace(UNPACED.plan, max_unproven=3)))
@@ -243,7 +243,7 @@ def test_f16_one_pod_at_most_loses_its_size_to_a_policy_that_refuses_a_larger_on
 
 def test_f16_evictions_go_on_once_a_new_pod_shows_that_admission_works_again() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.autoscale(UP)
         cluster.has_webhook = False
@@ -267,7 +267,7 @@ def test_f16_evictions_go_on_once_a_new_pod_shows_that_admission_works_again() -
 
 def test_f16_evictions_go_on_once_somebody_edits_the_autoscaler() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.autoscale(UP)
         cluster.has_webhook = False
@@ -284,7 +284,7 @@ def test_f16_evictions_go_on_once_somebody_edits_the_autoscaler() -> None:
 
 def test_f16_a_resize_that_somebody_undoes_is_not_repeated_for_ever() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP, mode=IN_PLACE)
         running = asyncio.create_task(an_updater(cluster).run())
@@ -312,7 +312,7 @@ def test_f16_whenever_the_webhook_breaks_three_more_evictions_are_the_end(
     replicas: int, breaks_at: int, template: int
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         container = a_container(requests=amounts(template, 100 * MIB))
         cluster.deploy("web", container, replicas=replicas)
         wanted = amounts(600, 100 * MIB)
@@ -333,7 +333,7 @@ def test_f16_whenever_the_webhook_breaks_three_more_evictions_are_the_end(
 
 def test_f17_after_a_restart_evictions_stay_under_the_budget() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for number in range(200):
             cluster.deploy(f"w{number}")
             cluster.autoscale(UP, name=f"w{number}")
@@ -356,7 +356,7 @@ def test_f17_after_a_restart_evictions_stay_under_the_budget() -> None:
 
 def test_f18_two_updaters_without_leases_evict_no_pod_twice_and_no_more_than_one() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for number in range(20):
             cluster.deploy(f"w{number}")
             cluster.autoscale(UP, name=f"w{number}")
@@ -382,7 +382,7 @@ def test_f19_a_target_that_swings_is_not_followed_at_each_swing(
     mode: UpdateMode, most: int
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=mode, min_replicas=1)
         running = asyncio.create_task(an_updater(cluster).run())
@@ -399,7 +399,7 @@ def test_f19_a_target_that_swings_is_not_followed_at_each_swing(
 
 def test_f23_a_higher_target_is_applied_without_restart_after_a_resize_failed() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=1)
         cluster.autoscale(UP, mode=EITHER, min_replicas=1)
         cluster.is_kubelet_quick = False
@@ -426,7 +426,7 @@ def test_f24_resizes_that_restart_containers_never_take_more_pods_than_the_budge
     replicas: int,
 ) -> None:
     async def scene() -> int:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         small = amounts(100, 100 * MIB)
         container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
         cluster.deploy("web", container, replicas=replicas)
@@ -452,7 +452,7 @@ def test_f24_resizes_that_restart_containers_never_take_more_pods_than_the_budge
 
 def test_f24_a_disruption_budget_is_asked_before_containers_are_restarted() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         small = amounts(100, 100 * MIB)
         container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
         cluster.deploy("web", container, replicas=4)
@@ -476,7 +476,7 @@ def test_f24_a_disruption_budget_is_asked_before_containers_are_restarted() -> N
 
 def test_f24_owners_that_may_share_a_budget_restart_one_pod_after_the_other() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         small = amounts(100, 100 * MIB)
         container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
         names = ("web", "shop", "bank")
@@ -510,7 +510,7 @@ def is_restarting(pod: Pod) -> bool:
     return any(each.status != each.spec for each in pod.containers)
 
 
-def restart(cluster: SmallCluster, pod: Pod) -> None:
+def restart(cluster: UpdaterCluster, pod: Pod) -> None:
     """The kubelet gives all containers what their spec says."""
     containers = tuple(replace(each, status=each.spec) for each in pod.containers)
     cluster.put(replace(pod, containers=containers, ready_since=cluster.clock.now()))
@@ -527,7 +527,7 @@ def boosted(pod: Pod) -> Pod:
 
 def test_f25_a_boost_ends_at_its_hard_limit_though_readiness_flaps() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=minutes(5)))
         name = cluster.put(boosted(cluster.pods_of("web")[0])).name
@@ -549,7 +549,7 @@ def test_f25_a_boost_ends_at_its_hard_limit_though_readiness_flaps() -> None:
 
 def test_f25_a_boost_ends_when_its_autoscaler_is_deleted() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=hours(1)))
         pod = boosted(cluster.pods_of("web")[0])
@@ -570,7 +570,7 @@ def test_f25_a_boost_ends_when_its_autoscaler_is_deleted() -> None:
 
 def test_f25_a_boost_goes_on_while_it_cannot_be_seen_what_its_autoscaler_says() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=hours(1)))
         pod = boosted(cluster.pods_of("web")[0])
@@ -585,7 +585,7 @@ def test_f25_a_boost_goes_on_while_it_cannot_be_seen_what_its_autoscaler_says() 
 
 def test_f28_nothing_that_one_object_says_keeps_others_from_their_size() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for name in ("odd", "web"):
             cluster.deploy(name)
             cluster.autoscale(UP, name=name)
@@ -619,7 +619,7 @@ def test_f22_a_service_whose_pods_are_all_oom_killed_recovers_despite_its_budget
     mode: UpdateMode,
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         limited = a_container(requests=amounts(100, 100 * MIB), limits=amounts(memory=100 * MIB))
         cluster.deploy("web", limited, replicas=3)
         cluster.autoscale(UP, mode=mode)
@@ -642,7 +642,7 @@ def test_f22_a_service_whose_pods_are_all_oom_killed_recovers_despite_its_budget
 
 def test_f22_a_pod_that_does_not_die_waits_for_its_budget() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         cluster.protected.add("web")

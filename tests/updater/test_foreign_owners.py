@@ -1,7 +1,7 @@
 """Pods below custom resources: evicted only while their owners are known, and watched as others."""
 
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UP, an_updater, cpu, let_run
 from support.makers.records import hours, minutes
 
@@ -10,8 +10,8 @@ from trimtab.core.model.pods import WorkloadName
 ROLLOUT = WorkloadName("default", "Rollout", "web")
 
 
-def a_cluster(replicas: int = 8) -> SmallCluster:
-    cluster = SmallCluster()
+def a_cluster(replicas: int = 8) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     cluster.deploy(replicas=replicas)
     cluster.autoscale(UP)
     cluster.own("web", ROLLOUT)

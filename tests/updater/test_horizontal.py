@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, an_updater, holds, let_run
 from support.makers.records import MIB, a_recommendation, amounts, minutes
 
@@ -18,15 +18,15 @@ BEFORE = amounts(100, 100 * MIB)
 UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB))
 
 
-def a_cluster(*resources: Resource, mode: UpdateMode = UpdateMode.IN_PLACE) -> SmallCluster:
-    cluster = SmallCluster()
+def a_cluster(*resources: Resource, mode: UpdateMode = UpdateMode.IN_PLACE) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     cluster.deploy()
     cluster.autoscale(UP, mode=mode)
     cluster.scale_horizontally(*resources)
     return cluster
 
 
-def requests(cluster: SmallCluster) -> list[Resources]:
+def requests(cluster: UpdaterCluster) -> list[Resources]:
     pods = sorted(cluster.truth.values(), key=lambda pod: pod.name)
     return [pod.containers[0].current.requests or {} for pod in pods]
 

@@ -5,7 +5,7 @@ import asyncio
 import structlog
 from structlog.typing import EventDict
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, planning
 
 from trimtab.api.wire.status_errors import Status
@@ -22,7 +22,7 @@ class Narrated:
     """A small cluster whose updater is listened to."""
 
     def __init__(self, settings: UpdaterSettings = UNPACED) -> None:
-        self.cluster = SmallCluster()
+        self.cluster = UpdaterCluster()
         self.cluster.deploy()
         self.cluster.autoscale(UP)
         self.updater = Updater(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, planning
 from support.readers.metrics_page import differences
 
@@ -45,7 +45,7 @@ class Metered:
     def __init__(
         self, settings: UpdaterSettings = UNPACED, mode: UpdateMode = UpdateMode.RECREATE
     ) -> None:
-        self.cluster = SmallCluster()
+        self.cluster = UpdaterCluster()
         self.cluster.deploy()
         self.cluster.autoscale(UP, mode=mode)
         self.updater = Updater(

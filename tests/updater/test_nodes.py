@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, an_updater, cpu, holds, let_run
 from support.makers.records import MIB, a_container, a_recommendation, amounts, minutes
 
@@ -18,8 +18,8 @@ from trimtab.core.model.workloads import Workload
 HUGE = a_recommendation(target=amounts(9000, 100 * MIB), lower=amounts(8000, 100 * MIB))
 
 
-def a_cluster(mode: UpdateMode = UpdateMode.IN_PLACE) -> SmallCluster:
-    cluster = SmallCluster()
+def a_cluster(mode: UpdateMode = UpdateMode.IN_PLACE) -> UpdaterCluster:
+    cluster = UpdaterCluster()
     cluster.deploy()
     cluster.autoscale(HUGE, mode=mode)
     node = Node("large", amounts(4000, 8192 * MIB))
@@ -51,7 +51,7 @@ def test_nodes_that_come_when_needed_do_not_bound_anything() -> None:
     run_virtually(scene())
 
 
-def a_daemon_set(cluster: SmallCluster, cpu: int, ready: int = 1) -> None:
+def a_daemon_set(cluster: UpdaterCluster, cpu: int, ready: int = 1) -> None:
     """A DaemonSet whose pods take so much of each node, if they run."""
     name = WorkloadName("kube-system", "DaemonSet", "agent")
     container = a_container(requests=amounts(cpu, 100 * MIB))
@@ -61,7 +61,7 @@ def a_daemon_set(cluster: SmallCluster, cpu: int, ready: int = 1) -> None:
     cluster.daemon_set_writer.put(StoredObject(place, workload))
 
 
-def put_on_nodes(cluster: SmallCluster, *names: str) -> None:
+def put_on_nodes(cluster: UpdaterCluster, *names: str) -> None:
     for pod, name in zip(cluster.pods_of("web"), names, strict=True):
         cluster.put(replace(pod, node_name=name))
 

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 
 from trimtab.core.sizing.quotas import Quota
 from trimtab.simulation.world.virtual_time import run_virtually
@@ -16,7 +16,7 @@ from trimtab.updater.state import UpdaterMemory
 
 def test_a_look_at_a_part_shows_no_pods_of_ignored_namespaces() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale()
         settings = UpdaterSettings(ignored_namespaces=frozenset({"default"}))
@@ -35,7 +35,7 @@ def test_a_look_at_a_part_shows_no_pods_of_ignored_namespaces() -> None:
 
 def test_a_look_at_a_new_owner_shows_all_pods_of_its_workload() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale()
         observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
@@ -63,7 +63,7 @@ def test_an_owner_that_waits_for_a_pod_is_not_short_of_a_quota(
     first_ordinal: int | None, *, is_ready: bool, lacks: bool
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale()
         cluster.count_pods(2, 3, first_ordinal=first_ordinal)
@@ -82,7 +82,7 @@ def test_an_owner_that_waits_for_a_pod_is_not_short_of_a_quota(
 
 def test_an_owner_that_made_its_next_pod_between_two_looks_is_not_short_of_a_quota() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale()
         cluster.count_pods(2, 4, first_ordinal=0)

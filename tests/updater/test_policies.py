@@ -2,7 +2,7 @@
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import an_updater, holds, let_run
 from support.makers.records import MIB, a_recommendation, amounts, minutes
 
@@ -13,14 +13,14 @@ UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * M
 ONLY_MEMORY = (ContainerPolicy("*", controlled_resources=(Resource.MEMORY,)),)
 
 
-def requests(cluster: SmallCluster) -> list[Resources]:
+def requests(cluster: UpdaterCluster) -> list[Resources]:
     return [pod.containers[0].current.requests or {} for pod in cluster.pods_of("web")]
 
 
 @pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.RECREATE])
 def test_a_target_of_a_resource_that_is_not_controlled_is_not_applied(mode: UpdateMode) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP, mode=mode, policies=ONLY_MEMORY)
         updater = an_updater(cluster)

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 from support.fakes.clocks import LoopClock, run_virtually
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP
 from support.makers.records import NOW
 
@@ -24,7 +24,7 @@ from trimtab.updater.reports import (
 )
 
 
-def a_told_updater(cluster: SmallCluster) -> tuple[Updater, list[News]]:
+def a_told_updater(cluster: UpdaterCluster) -> tuple[Updater, list[News]]:
     news: list[News] = []
     updater = Updater(cluster, settings=UNPACED, clock=cluster.clock, tell=news.append)
     return updater, news
@@ -32,7 +32,7 @@ def a_told_updater(cluster: SmallCluster) -> tuple[Updater, list[News]]:
 
 def test_a_tick_tells_its_plan_with_its_spans_and_then_what_was_done() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         updater, news = a_told_updater(cluster)
@@ -53,7 +53,7 @@ def test_a_tick_tells_its_plan_with_its_spans_and_then_what_was_done() -> None:
 
 def test_pods_that_a_budget_protects_are_told_as_held() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy(replicas=4)
         cluster.autoscale(UP)
         cluster.protected.add("web")
@@ -72,7 +72,7 @@ def test_pods_that_a_budget_protects_are_told_as_held() -> None:
 
 def test_a_view_that_is_missing_and_a_turn_that_fails_are_told_too() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         updater, news = a_told_updater(cluster)
         cluster.view_age = None
         running = asyncio.create_task(updater.run())
@@ -92,7 +92,7 @@ def test_a_view_that_is_missing_and_a_turn_that_fails_are_told_too() -> None:
 
 def test_who_drains_begins_nothing_more_and_waits_for_what_was_begun() -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         for name in ("a", "b"):
             cluster.deploy(name)
             cluster.autoscale(UP, name=name)

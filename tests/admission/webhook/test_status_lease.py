@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from support.fakes.clocks import run_virtually
-from support.fakes.updater_cluster import LEASE, SmallCluster
+from support.fakes.updater_cluster import LEASE, UpdaterCluster
 from support.makers.records import NOW
 
 from trimtab.admission.settings import AdmissionSettings
@@ -24,7 +24,7 @@ class SelfTest:
         return self.passes
 
 
-def a_lease(cluster: SmallCluster, test: SelfTest) -> StatusLease:
+def a_lease(cluster: UpdaterCluster, test: SelfTest) -> StatusLease:
     return StatusLease(
         cluster, AdmissionSettings(), holder="pod-a", clock=cluster.clock, passes_test=test
     )
@@ -32,7 +32,7 @@ def a_lease(cluster: SmallCluster, test: SelfTest) -> StatusLease:
 
 def test_the_lease_is_made_where_there_is_none_and_renewed_every_ten_seconds() -> None:
     async def scene() -> list[Lease]:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.latency = timedelta()
         cluster.leases.clear()
         running = asyncio.create_task(a_lease(cluster, SelfTest()).run())
@@ -54,7 +54,7 @@ def test_the_lease_is_made_where_there_is_none_and_renewed_every_ten_seconds() -
 
 def test_the_lease_grows_old_while_the_test_does_not_pass() -> None:
     async def scene() -> None:
-        cluster, test = SmallCluster(), SelfTest()
+        cluster, test = UpdaterCluster(), SelfTest()
         lease = a_lease(cluster, test)
         test.passes = False
         await asyncio.sleep(30)
@@ -78,7 +78,7 @@ def test_only_a_write_that_nobody_made_is_a_problem(
     error: ConflictError | ForbiddenError, *, is_renewed: bool
 ) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         lease = a_lease(cluster, SelfTest())
         cluster.refusals["write_lease"] = [error]
         renewed = await lease.renew()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from support.makers.wire_examples import CHECKPOINT
-from support.servers.shown_cluster import Beside, Done
+from support.servers.read_only_cluster import Beside, Done
 from support.servers.writable_cluster import WritableCluster
 
 CHECKPOINTS = "verticalpodautoscalercheckpoints"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.readers.terminal import Seen, in_terminal
-from support.servers.shown_cluster import SmallCluster, served
+from support.servers.read_only_cluster import ReadOnlyCluster, served
 
 from trimtab.cli.main import main
 
@@ -19,9 +19,9 @@ LONG = "a-deployment-with-a-name-that-nobody-would-want-to-type"
 
 
 @pytest.fixture
-def cluster() -> SmallCluster:
+def cluster() -> ReadOnlyCluster:
     """An autoscaler of which everything is known but little for sure, and one without anything."""
-    made = SmallCluster()
+    made = ReadOnlyCluster()
     made.deploy(LONG, resources={"requests": {"cpu": "100m", "memory": "100Mi"}})
     told = {
         "containerName": "app",
@@ -42,7 +42,7 @@ def cluster() -> SmallCluster:
     return made
 
 
-async def _show(cluster: SmallCluster, folder: Path, *arguments: str) -> Seen:
+async def _show(cluster: ReadOnlyCluster, folder: Path, *arguments: str) -> Seen:
     async with served(cluster, folder) as kubeconfig:
         command = [str(TRIMTAB), "get", "--kubeconfig", str(kubeconfig), *arguments]
         return await asyncio.to_thread(in_terminal, command)
@@ -50,7 +50,7 @@ async def _show(cluster: SmallCluster, folder: Path, *arguments: str) -> Seen:
 
 @pytest.mark.parametrize("more", [(), ("-A",)], ids=["one namespace", "all of them"])
 async def test_no_line_wraps_in_a_terminal_of_80_columns_and_no_number_is_cut(
-    cluster: SmallCluster, tmp_path: Path, more: tuple[str, ...]
+    cluster: ReadOnlyCluster, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     seen = await _show(cluster, tmp_path, *more)
     cpu, memory = (line.split() for line in seen.lines[1:3])
@@ -62,7 +62,7 @@ async def test_no_line_wraps_in_a_terminal_of_80_columns_and_no_number_is_cut(
 
 
 async def test_programs_are_told_the_whole_names_and_exact_amounts(
-    cluster: SmallCluster,
+    cluster: ReadOnlyCluster,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     told: StringIO,
@@ -85,7 +85,7 @@ async def test_programs_are_told_the_whole_names_and_exact_amounts(
 
 
 async def test_what_others_have_named_is_no_formula_in_a_spreadsheet(
-    cluster: SmallCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: ReadOnlyCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = cluster.objects["verticalpodautoscalers"][0]
     (told,) = found["status"]["recommendation"]["containerRecommendations"]
@@ -99,7 +99,7 @@ async def test_what_others_have_named_is_no_formula_in_a_spreadsheet(
 
 
 async def test_an_autoscaler_that_is_not_there_is_named(
-    cluster: SmallCluster, tmp_path: Path
+    cluster: ReadOnlyCluster, tmp_path: Path
 ) -> None:
     seen = await _show(cluster, tmp_path, "nobody")
 

@@ -15,7 +15,7 @@ from support.makers.certificates import an_authority
 from support.readers.terminal import in_terminal
 from support.servers.prometheus import FakePrometheus
 from support.servers.prometheus import serving as serving_prometheus
-from support.servers.shown_cluster import Beside, Done, served
+from support.servers.read_only_cluster import Beside, Done, served
 from support.servers.writable_cluster import WritableCluster
 
 from trimtab.api.crds import definitions

@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 from support.readers.terminal import in_terminal
 from support.servers.api_server import Asked, Response, ok, refused, serving
-from support.servers.shown_cluster import Json, SmallCluster, in_namespace, served
+from support.servers.read_only_cluster import Json, ReadOnlyCluster, in_namespace, served
 
 from trimtab.cli.main import main
 
@@ -72,7 +72,7 @@ def an_autoscaler(name: str = "web", mode: str = "Recreate", **spec: object) -> 
 
 
 @dataclass(slots=True)
-class ReadableCluster(SmallCluster):
+class ReadableCluster(ReadOnlyCluster):
     """One with everything that an explanation reads, and components behind its proxy."""
 
     pages: dict[str, Callable[[], Response]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class ReadableCluster(SmallCluster):
             return ok({"metadata": {"name": "shop", "resourceVersion": "1"}})
         if "labelSelector" in asked.query:
             return in_namespace(asked, self.objects["components"])
-        return SmallCluster.answer(self, asked)
+        return ReadOnlyCluster.answer(self, asked)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def explain(
     assert told is not None
     monkeypatch.setenv("COLUMNS", "80")
 
-    async def run(cluster: SmallCluster, *arguments: str) -> Done:
+    async def run(cluster: ReadOnlyCluster, *arguments: str) -> Done:
         async with served(cluster, tmp_path) as kubeconfig:
             given = ["explain", *arguments, "--kubeconfig", str(kubeconfig)]
             code = await asyncio.to_thread(main, given)
@@ -134,7 +134,7 @@ def explain(
     return run
 
 
-async def records(explain: Explain, cluster: SmallCluster, *arguments: str) -> Any:
+async def records(explain: Explain, cluster: ReadOnlyCluster, *arguments: str) -> Any:
     done = await explain(cluster, *arguments, "-o", "json")
     assert (done.code, done.err) == (0, "")
     return json.loads(done.out)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.servers.shown_cluster import SmallCluster, served
+from support.servers.read_only_cluster import ReadOnlyCluster, served
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 FULL = "trimtab: cannot write: No space left on device\n"
@@ -37,7 +37,7 @@ def test_output_that_nothing_takes_is_one_line(line: str, redirection: str, told
     ["get -A", "get -A -o json", "report -A --watch-for=0s --min-samples=1 -o html"],
 )
 async def test_commands_beside_a_cluster_say_the_same(tmp_path: Path, words: str) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
     cluster.deploy("web")
     cluster.use("500m", "300Mi")
     metadata = {"name": "web", "namespace": "shop"}

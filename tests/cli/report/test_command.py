@@ -18,7 +18,7 @@ import yaml
 from support.readers.terminal import Seen, in_terminal
 from support.servers.prometheus import FakePrometheus
 from support.servers.prometheus import serving as serving_prometheus
-from support.servers.shown_cluster import SmallCluster, served
+from support.servers.read_only_cluster import ReadOnlyCluster, served
 
 from trimtab.cli.main import main
 
@@ -52,7 +52,7 @@ def report(
     assert told is not None
     monkeypatch.setenv("COLUMNS", "80")
 
-    async def run(cluster: SmallCluster, *arguments: str) -> Done:
+    async def run(cluster: ReadOnlyCluster, *arguments: str) -> Done:
         async with served(cluster, tmp_path) as kubeconfig:
             given = ["report", "--kubeconfig", str(kubeconfig), *QUICK, *arguments]
             code = await asyncio.to_thread(main, given)
@@ -62,22 +62,22 @@ def report(
     return run
 
 
-async def _show(cluster: SmallCluster, folder: Path, *arguments: str) -> Seen:
+async def _show(cluster: ReadOnlyCluster, folder: Path, *arguments: str) -> Seen:
     async with served(cluster, folder) as kubeconfig:
         command = [str(TRIMTAB), "report", "--kubeconfig", str(kubeconfig), *QUICK, *arguments]
         return await asyncio.to_thread(in_terminal, command)
 
 
-async def _records(report: Report, cluster: SmallCluster, *arguments: str) -> Any:
+async def _records(report: Report, cluster: ReadOnlyCluster, *arguments: str) -> Any:
     done = await report(cluster, "-o", "json", *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
 @pytest.fixture
-def cluster() -> SmallCluster:
+def cluster() -> ReadOnlyCluster:
     """Web asks for far too much, db for far too little, and nobody knows of quiet."""
-    made = SmallCluster()
+    made = ReadOnlyCluster()
     made.add_node()
     much = {"requests": {"cpu": "2", "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}}
     made.deploy("web", resources=much)
@@ -90,7 +90,7 @@ def cluster() -> SmallCluster:
 
 
 async def test_every_workload_is_beside_what_is_recommended(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     found = await _records(report, cluster, "-A")
     by_name = {each["name"]: each for each in found["workloads"]}
@@ -108,7 +108,7 @@ async def test_every_workload_is_beside_what_is_recommended(
 
 
 async def test_d25_pods_are_reported_with_what_daemon_sets_leave_of_a_node(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     container = {"name": "app", "resources": {"requests": {"cpu": "3500m", "memory": "1Gi"}}}
     cluster.add_object(
@@ -136,7 +136,7 @@ async def test_d25_pods_are_reported_with_what_daemon_sets_leave_of_a_node(
 
 
 async def test_what_nobody_knows_is_said_and_not_guessed(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     done = await report(cluster, "-o", "json", "-n", "other")
     found = json.loads(done.stdout)
@@ -150,7 +150,7 @@ async def test_what_nobody_knows_is_said_and_not_guessed(
 
 @pytest.mark.parametrize("more", [(), ("-A",), ("-A", "-o", "wide")], ids=["one", "all", "wide"])
 async def test_no_line_is_longer_than_a_terminal_of_80_columns(
-    cluster: SmallCluster, tmp_path: Path, more: tuple[str, ...]
+    cluster: ReadOnlyCluster, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     seen = await _show(cluster, tmp_path, *more)
     whole = [line for line in seen.lines if "->" in line and "critical" in line]
@@ -163,7 +163,7 @@ async def test_no_line_is_longer_than_a_terminal_of_80_columns(
 
 
 async def test_what_others_have_named_is_no_formula_in_a_spreadsheet(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     cluster.objects["pods"][0]["spec"]["containers"][0]["name"] = "=now()\x1b[2J"
     rows = list(csv.DictReader(StringIO((await report(cluster, "-o", "csv")).stdout)))
@@ -171,7 +171,7 @@ async def test_what_others_have_named_is_no_formula_in_a_spreadsheet(
     assert "'=now()\\x1b[2J" in [row["container"] for row in rows]
 
 
-async def test_all_formats_tell_the_same(cluster: SmallCluster, report: Report) -> None:
+async def test_all_formats_tell_the_same(cluster: ReadOnlyCluster, report: Report) -> None:
     records = await _records(report, cluster)
     written = {
         form: (await report(cluster, "-o", form)).stdout
@@ -200,7 +200,7 @@ async def test_all_formats_tell_the_same(cluster: SmallCluster, report: Report) 
     ],
 )
 async def test_what_is_shown_and_in_which_order_can_be_chosen(
-    cluster: SmallCluster, report: Report, arguments: tuple[str, ...], names: list[str]
+    cluster: ReadOnlyCluster, report: Report, arguments: tuple[str, ...], names: list[str]
 ) -> None:
     cluster.usage = [
         each for each in cluster.usage if not each["metadata"]["name"].startswith("db")
@@ -211,7 +211,7 @@ async def test_what_is_shown_and_in_which_order_can_be_chosen(
     assert [each["name"] for each in found["workloads"]] == names
 
 
-async def test_what_is_left_out_is_still_counted(cluster: SmallCluster, report: Report) -> None:
+async def test_what_is_left_out_is_still_counted(cluster: ReadOnlyCluster, report: Report) -> None:
     whole = await report(cluster, "--sort", "name")
     worst = await report(cluster, "--min-severity", "critical")
 
@@ -224,7 +224,7 @@ async def test_what_is_left_out_is_still_counted(cluster: SmallCluster, report: 
 
 
 async def test_what_an_autoscaler_has_published_is_what_is_told(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     told = {"containerName": "app", "target": {"cpu": "111m", "memory": "222Mi"}}
@@ -244,7 +244,7 @@ async def test_what_an_autoscaler_has_published_is_what_is_told(
 
 
 async def test_what_a_horizontal_autoscaler_scales_on_is_left_alone(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
     cluster.add_object(
@@ -267,7 +267,7 @@ async def test_what_a_horizontal_autoscaler_scales_on_is_left_alone(
 
 
 async def test_a_cluster_without_autoscalers_and_visible_nodes_is_reported(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     cluster.missing = {"verticalpodautoscalers", "verticalpodautoscalercheckpoints"}
     cluster.forbidden = {"nodes"}
@@ -279,7 +279,7 @@ async def test_a_cluster_without_autoscalers_and_visible_nodes_is_reported(
 
 
 async def test_without_a_metrics_api_one_line_says_what_to_do(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     cluster.missing = {"metrics"}
     done = await report(cluster)
@@ -291,7 +291,7 @@ async def test_without_a_metrics_api_one_line_says_what_to_do(
 
 
 async def test_history_of_prometheus_counts_instead_of_a_look(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     fake = FakePrometheus(now=time.time())
     for pod in ("web-1-0", "web-1-gone"):
@@ -313,7 +313,7 @@ async def test_history_of_prometheus_counts_instead_of_a_look(
 
 
 async def test_a_prometheus_that_does_not_answer_is_a_clear_failure(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     done = await report(cluster, "--prometheus-address", "http://127.0.0.1:9")
 
@@ -323,7 +323,7 @@ async def test_a_prometheus_that_does_not_answer_is_a_clear_failure(
 
 
 async def test_patches_are_written_beside_the_report(
-    cluster: SmallCluster, report: Report, tmp_path: Path
+    cluster: ReadOnlyCluster, report: Report, tmp_path: Path
 ) -> None:
     folder = tmp_path / "patches"
     given = ["--patch", "kustomize", "--out", str(folder), "--allow-thin-data"]
@@ -344,7 +344,7 @@ async def test_patches_are_written_beside_the_report(
     ],
 )
 async def test_a_patch_of_what_is_published_needs_a_checkpoint_with_history(
-    days: int, history: str, cluster: SmallCluster, report: Report, tmp_path: Path
+    days: int, history: str, cluster: ReadOnlyCluster, report: Report, tmp_path: Path
 ) -> None:
     _publish(cluster, "web", {"cpu": "111m", "memory": "222Mi"})
     if days:
@@ -358,7 +358,7 @@ async def test_a_patch_of_what_is_published_needs_a_checkpoint_with_history(
     assert written == (["deployment-web.yaml"] if days else [])
 
 
-def _publish(cluster: SmallCluster, name: str, target: dict[str, str]) -> None:
+def _publish(cluster: ReadOnlyCluster, name: str, target: dict[str, str]) -> None:
     """Add an autoscaler that has recommended something for a Deployment."""
     told = {"containerName": "app", "target": target}
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
@@ -396,7 +396,7 @@ def _checkpoint(name: str, days: int) -> dict[str, object]:
 
 
 async def test_no_patch_is_written_from_minutes_of_usage(
-    cluster: SmallCluster, report: Report, tmp_path: Path
+    cluster: ReadOnlyCluster, report: Report, tmp_path: Path
 ) -> None:
     folder = tmp_path / "patches"
     done = await report(cluster, "--patch", "kustomize", "--out", str(folder))
@@ -409,7 +409,7 @@ async def test_no_patch_is_written_from_minutes_of_usage(
 
 
 async def test_autoscalers_are_written_from_any_usage_since_they_have_no_amounts(
-    cluster: SmallCluster, report: Report, tmp_path: Path
+    cluster: ReadOnlyCluster, report: Report, tmp_path: Path
 ) -> None:
     folder = tmp_path / "patches"
     await report(cluster, "--patch", "vpa", "--out", str(folder))
@@ -418,7 +418,7 @@ async def test_autoscalers_are_written_from_any_usage_since_they_have_no_amounts
 
 
 async def test_without_any_usage_it_says_so_and_fails(
-    cluster: SmallCluster, report: Report
+    cluster: ReadOnlyCluster, report: Report
 ) -> None:
     done = await report(cluster, "-n", "other")
 
@@ -428,7 +428,7 @@ async def test_without_any_usage_it_says_so_and_fails(
 
 
 async def test_where_policies_are_off_nothing_is_called_as_it_should_be(report: Report) -> None:
-    cluster = SmallCluster()
+    cluster = ReadOnlyCluster()
     cluster.deploy("web", resources={"requests": {"cpu": "1"}})
     cluster.use("500m", "300Mi")
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
@@ -446,7 +446,7 @@ async def test_where_policies_are_off_nothing_is_called_as_it_should_be(report: 
 
 
 async def test_a_folder_that_cannot_be_written_is_one_line(
-    cluster: SmallCluster, report: Report, tmp_path: Path
+    cluster: ReadOnlyCluster, report: Report, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     done = await report(cluster, "--patch", "vpa", "--out", str(tmp_path / "file"))
@@ -457,14 +457,14 @@ async def test_a_folder_that_cannot_be_written_is_one_line(
 
 
 async def test_an_empty_namespace_is_said_to_be_empty(report: Report) -> None:
-    done = await report(SmallCluster())
+    done = await report(ReadOnlyCluster())
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("trimtab: there are no pods in the namespace shop; ")
 
 
 async def test_whoever_has_seen_enough_ends_it_without_a_traceback(
-    cluster: SmallCluster, tmp_path: Path
+    cluster: ReadOnlyCluster, tmp_path: Path
 ) -> None:
     async with served(cluster, tmp_path) as kubeconfig:
         running = await asyncio.create_subprocess_exec(
@@ -481,7 +481,7 @@ async def test_whoever_has_seen_enough_ends_it_without_a_traceback(
 
 @pytest.mark.parametrize("output", ["table", "markdown"])
 async def test_names_of_others_cannot_command_a_terminal(
-    cluster: SmallCluster, report: Report, output: str
+    cluster: ReadOnlyCluster, report: Report, output: str
 ) -> None:
     cluster.add_pod("odd", owner=("Odd\x1b[2J", "one\x07"))
     done = await report(cluster, "-o", output)

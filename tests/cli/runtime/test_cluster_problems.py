@@ -13,7 +13,7 @@ import pytest
 from support.makers.certificates import an_authority
 from support.makers.kubeconfigs import a_kubeconfig, encoded
 from support.servers.lying_api_server import Lie, LyingServer
-from support.servers.shown_cluster import Done
+from support.servers.read_only_cluster import Done
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cli.runtime.cluster_problems import explain_problem

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.fakes.clocks import run_virtually
 from support.fakes.recommender_cluster import RecommenderCluster
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, let_run
 from support.makers.records import minutes
 from support.makers.reviews import Webhook, a_pod_object, a_review
@@ -66,7 +66,7 @@ def watched() -> Watched:
 
 def test_an_updater_shows_its_ticks_its_plans_and_its_acts(watched: Watched) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         updater = Updater(cluster, settings=UNPACED, clock=cluster.clock, tracer=watched.tracer)
@@ -104,7 +104,7 @@ async def test_a_recommender_shows_the_steps_of_its_ticks(watched: Watched) -> N
 
 def test_a_review_shows_what_it_was_about_and_what_came_of_it(watched: Watched) -> None:
     async def scene() -> None:
-        cluster = SmallCluster()
+        cluster = UpdaterCluster()
         cluster.deploy()
         cluster.autoscale(UP)
         webhook = Webhook(cluster)

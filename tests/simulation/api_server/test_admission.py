@@ -1,7 +1,7 @@
 from datetime import timedelta
 
 import pytest
-from simulation.small_cluster import a_template, a_workload, a_world, passing, virtually
+from simulation.bare_cluster import a_template, a_workload, a_world, passing, virtually
 from support.makers.records import MIB, amounts
 
 from trimtab.cluster.errors import ConflictError, ForbiddenError, InvalidError

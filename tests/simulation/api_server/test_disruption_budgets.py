@@ -3,7 +3,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from simulation.small_cluster import a_placed_pod, a_workload, a_world, passing, virtually
+from simulation.bare_cluster import a_placed_pod, a_workload, a_world, passing, virtually
 
 from trimtab.cluster.errors import ApiError, BudgetError
 from trimtab.core.model.pods import OwnerReference, Pod, PodPhase

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from simulation.small_cluster import a_node, a_placed_pod
+from simulation.bare_cluster import a_node, a_placed_pod
 from support.makers.records import MIB, a_container, amounts
 
 from trimtab.core.model.pods import Allocation, Container, Pod

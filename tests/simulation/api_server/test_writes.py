@@ -3,7 +3,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from simulation.small_cluster import a_node, a_placed_pod, a_world, passing, virtually
+from simulation.bare_cluster import a_node, a_placed_pod, a_world, passing, virtually
 from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
 from trimtab.api.kinds.checkpoints import Checkpoint

@@ -1,8 +1,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from simulation.small_cluster import (
-    SmallCluster,
+from simulation.bare_cluster import (
+    BareCluster,
     a_cluster,
     a_template,
     a_workload,
@@ -20,7 +20,7 @@ def a_cron_job(*, minutes: int = 5, runs_for: timedelta = timedelta(seconds=30))
     return a_workload("CronJob", "tidy", replicas=None, template=template, every=every)
 
 
-def jobs(cluster: SmallCluster) -> list[str]:
+def jobs(cluster: BareCluster) -> list[str]:
     return sorted(job.name for job in cluster.world.workloads_of("Job"))
 
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from simulation.small_cluster import (
-    SmallCluster,
+from simulation.bare_cluster import (
+    BareCluster,
     a_cluster,
     a_node,
     a_template,
@@ -15,23 +15,23 @@ from trimtab.simulation.world.objects import WorkloadObject
 from trimtab.simulation.world.tables import Change
 
 
-def places(cluster: SmallCluster) -> list[str]:
+def places(cluster: BareCluster) -> list[str]:
     return sorted(pod.node_name for pod in cluster.pods("agent"))
 
 
-def wanted(cluster: SmallCluster) -> int | None:
+def wanted(cluster: BareCluster) -> int | None:
     found = cluster.world.workloads_of("DaemonSet").find("default", "agent")
     assert found is not None
     return found.known.replicas
 
 
-def status(cluster: SmallCluster) -> tuple[int | None, int | None]:
+def status(cluster: BareCluster) -> tuple[int | None, int | None]:
     found = cluster.world.workloads_of("DaemonSet").find("default", "agent")
     assert found is not None
     return found.known.ready, found.known.updated
 
 
-async def rolled_out(cluster: SmallCluster, **fields: object) -> WorkloadObject:
+async def rolled_out(cluster: BareCluster, **fields: object) -> WorkloadObject:
     workload = a_workload("DaemonSet", "agent", **fields)  # type: ignore[arg-type]
     stored = cluster.world.add_workload(workload)
     await passing(minutes=1)

@@ -1,6 +1,6 @@
 import pytest
-from simulation.small_cluster import (
-    SmallCluster,
+from simulation.bare_cluster import (
+    BareCluster,
     a_cluster,
     a_template,
     a_workload,
@@ -13,7 +13,7 @@ from trimtab.simulation.world.objects import WorkloadObject
 from trimtab.simulation.world.tables import Change
 
 
-def sets(cluster: SmallCluster) -> list[tuple[int, int | None]]:
+def sets(cluster: BareCluster) -> list[tuple[int, int | None]]:
     """The revision and the size of each ReplicaSet."""
     found = cluster.world.workloads_of("ReplicaSet")
     return sorted((each.revision, each.replicas) for each in found)
@@ -22,7 +22,7 @@ def sets(cluster: SmallCluster) -> list[tuple[int, int | None]]:
 class Census:
     """How few pods were ready, and how many there were, at any moment."""
 
-    def __init__(self, cluster: SmallCluster, app: str = "web") -> None:
+    def __init__(self, cluster: BareCluster, app: str = "web") -> None:
         self._cluster, self._app = cluster, app
         self.fewest = len(cluster.pods(app))
         self.most = self.fewest
@@ -34,7 +34,7 @@ class Census:
         self.most = max(self.most, len(pods))
 
 
-async def rolled_out(cluster: SmallCluster, **fields: object) -> WorkloadObject:
+async def rolled_out(cluster: BareCluster, **fields: object) -> WorkloadObject:
     workload = cluster.world.add_workload(a_workload(**fields))  # type: ignore[arg-type]
     await passing(minutes=1)
     return workload

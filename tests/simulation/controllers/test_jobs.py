@@ -2,8 +2,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from simulation.small_cluster import (
-    SmallCluster,
+from simulation.bare_cluster import (
+    BareCluster,
     a_cluster,
     a_template,
     a_workload,
@@ -21,13 +21,13 @@ def a_job(*, replicas: int = 2, runs_for: timedelta = timedelta(seconds=30)) -> 
     return a_workload("Job", "work", replicas=replicas, template=template)
 
 
-def job(cluster: SmallCluster) -> WorkloadObject:
+def job(cluster: BareCluster) -> WorkloadObject:
     found = cluster.world.workloads_of("Job").find("default", "work")
     assert found is not None
     return found
 
 
-def fail(cluster: SmallCluster, pod: Pod) -> None:
+def fail(cluster: BareCluster, pod: Pod) -> None:
     cluster.world.pods.put(replace(pod, phase=PodPhase.FAILED, ready_since=None))
 
 

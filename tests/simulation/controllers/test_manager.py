@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulation.small_cluster import (
-    SmallCluster,
+from simulation.bare_cluster import (
+    BareCluster,
     a_cluster,
     a_node,
     a_placed_pod,
@@ -38,7 +38,7 @@ KINDS = (
 )
 
 
-def one_of_each(cluster: SmallCluster) -> list[WorkloadObject]:
+def one_of_each(cluster: BareCluster) -> list[WorkloadObject]:
     return [cluster.world.add_workload(a_workload_of(kind)) for kind in KINDS]
 
 
@@ -259,7 +259,7 @@ def test_after_any_disturbance_pods_are_as_wanted_and_stay_so(
     run_virtually(play())
 
 
-def _disturb(cluster: SmallCluster, disturbance: Disturbance) -> None:
+def _disturb(cluster: BareCluster, disturbance: Disturbance) -> None:
     random, world = Random(disturbance.number), cluster.world
     if disturbance.what.endswith("pod"):
         _disturb_pod(cluster, disturbance.what, random)
@@ -280,7 +280,7 @@ def _disturb(cluster: SmallCluster, disturbance: Disturbance) -> None:
             world.nodes.put(replace(node, is_ready=False))
 
 
-def _disturb_pod(cluster: SmallCluster, what: str, random: Random) -> None:
+def _disturb_pod(cluster: BareCluster, what: str, random: Random) -> None:
     pods = [pod for pod in cluster.world.pods if pod.phase is PodPhase.RUNNING]
     if not pods:
         return
@@ -295,7 +295,7 @@ def _disturb_pod(cluster: SmallCluster, what: str, random: Random) -> None:
             cluster.world.pods.put(replace(pod, ready_since=None))
 
 
-def _mend(cluster: SmallCluster) -> None:
+def _mend(cluster: BareCluster) -> None:
     """What kubelets and the node lifecycle would do: nodes are back, pods of no node go."""
     world = cluster.world
     world.nodes.put(a_node())
@@ -309,7 +309,7 @@ def _mend(cluster: SmallCluster) -> None:
             world.pods.put(replace(pod, ready_since=world.now()))
 
 
-def _check(cluster: SmallCluster, kind: str) -> None:
+def _check(cluster: BareCluster, kind: str) -> None:
     for workload in cluster.world.workloads_of(kind):
         if workload.owner is not None or kind in ("CronJob", "Job"):
             continue

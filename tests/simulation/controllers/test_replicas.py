@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from simulation.small_cluster import (
+from simulation.bare_cluster import (
     a_cluster,
     a_placed_pod,
     a_template,

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from simulation.small_cluster import SmallCluster, a_cluster, a_workload, passing, virtually
+from simulation.bare_cluster import BareCluster, a_cluster, a_workload, passing, virtually
 
 from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.simulation.world.objects import WorkloadObject
@@ -9,11 +9,11 @@ from trimtab.simulation.world.tables import Change
 NAMES = ["db-0", "db-1", "db-2"]
 
 
-def names(cluster: SmallCluster) -> list[str]:
+def names(cluster: BareCluster) -> list[str]:
     return [pod.name for pod in cluster.pods("db")]
 
 
-def record(cluster: SmallCluster) -> list[str]:
+def record(cluster: BareCluster) -> list[str]:
     """What comes, gets ready and goes from now on."""
     told: list[str] = []
 
@@ -30,7 +30,7 @@ def record(cluster: SmallCluster) -> list[str]:
     return told
 
 
-async def rolled_out(cluster: SmallCluster, **fields: object) -> WorkloadObject:
+async def rolled_out(cluster: BareCluster, **fields: object) -> WorkloadObject:
     workload = a_workload("StatefulSet", "db", **fields)  # type: ignore[arg-type]
     stored = cluster.world.add_workload(workload)
     await passing(minutes=1)

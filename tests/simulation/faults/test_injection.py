@@ -5,7 +5,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from simulation.small_cluster import a_node, a_workload
+from simulation.bare_cluster import a_node, a_workload
 
 from trimtab.api.kinds.leases import Lease
 from trimtab.cluster.errors import ClusterError

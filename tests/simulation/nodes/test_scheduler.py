@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulation.small_cluster import (
+from simulation.bare_cluster import (
     a_cluster,
     a_node,
     a_placed_pod,

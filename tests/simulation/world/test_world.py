@@ -1,5 +1,5 @@
 import pytest
-from simulation.small_cluster import a_placed_pod, a_workload, a_world, virtually
+from simulation.bare_cluster import a_placed_pod, a_workload, a_world, virtually
 from support.makers.records import amounts, an_autoscaler
 
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType

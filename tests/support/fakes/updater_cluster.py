@@ -103,7 +103,7 @@ class _Scales:
         return self.by_name.get(name) if api_version else None
 
 
-class SmallCluster:
+class UpdaterCluster:
     """The cluster; tests change its attributes to let things go wrong."""
 
     pods: SummedStore[Pod]

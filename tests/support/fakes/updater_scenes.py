@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_recommendation, amounts
 
 from trimtab.core.changes.outcomes import Hold
@@ -19,7 +19,7 @@ UNPACED = UpdaterSettings(pace=PaceSettings(per_second=0), uses_admission_status
 """As fast as can be, with an admission controller that is always there."""
 
 
-def an_updater(cluster: SmallCluster, settings: UpdaterSettings = UNPACED) -> Updater:
+def an_updater(cluster: UpdaterCluster, settings: UpdaterSettings = UNPACED) -> Updater:
     return Updater(cluster, settings=settings, clock=cluster.clock)
 
 
@@ -37,7 +37,7 @@ async def let_run(updater: Updater, span: timedelta) -> None:
         await running
 
 
-def cpu(cluster: SmallCluster, name: str = "web") -> list[int]:
+def cpu(cluster: UpdaterCluster, name: str = "web") -> list[int]:
     """The CPU requests of all pods of a Deployment, in order."""
     return sorted(
         (container.spec.requests or {})[Resource.CPU]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 
 from trimtab.admission.admit import Admission
 from trimtab.admission.live_lookups import LiveLookups
@@ -76,7 +76,7 @@ class Webhook:
 
     def __init__(
         self,
-        cluster: SmallCluster,
+        cluster: UpdaterCluster,
         settings: AdmissionSettings | None = None,
         probe: Probe = no_probe,
         timer: Callable[[], float] = lambda: 0.0,

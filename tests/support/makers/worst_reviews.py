@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from time import process_time
 
-from support.fakes.updater_cluster import SmallCluster
+from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.reviews import Json, a_pod_object, an_autoscaler_object
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
@@ -59,7 +59,7 @@ def a_large_selector(values: int, own: str) -> Json:
     }
 
 
-def store(cluster: SmallCluster, *objects: Json) -> None:
+def store(cluster: UpdaterCluster, *objects: Json) -> None:
     """Let the watch show these autoscalers."""
     for each in objects:
         cluster.show_autoscaler(decode_autoscaler(json.dumps(each).encode()))

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.servers.api_server import Asked, Response, ok, refused
-from support.servers.shown_cluster import Json, SmallCluster
+from support.servers.read_only_cluster import Json, ReadOnlyCluster
 
 _REVIEW = "accessreviews"
 
 
 @dataclass(slots=True)
-class WritableCluster(SmallCluster):
+class WritableCluster(ReadOnlyCluster):
     """Objects can be created, replaced, deleted and asked for by name."""
 
     namespaces: set[str] = field(default_factory=lambda: {"shop", "other"})
@@ -39,7 +39,7 @@ class WritableCluster(SmallCluster):
             return self._create(asked, last)
         if before in self.objects:
             return self._treat(asked, before, last)
-        return SmallCluster.answer(self, asked)
+        return ReadOnlyCluster.answer(self, asked)
 
     def _create(self, asked: Asked, resource: str) -> Response:
         made: Json = asked.json

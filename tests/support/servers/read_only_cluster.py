@@ -57,7 +57,7 @@ Beside = Callable[..., Awaitable[Done]]
 
 
 @dataclass(slots=True)
-class SmallCluster:
+class ReadOnlyCluster:
     """What is in it, by resource; what is not there is not served."""
 
     objects: dict[str, list[Json]] = field(
@@ -176,7 +176,7 @@ def in_namespace(asked: Asked, items: Iterable[Json]) -> Response:
 
 
 @asynccontextmanager
-async def served(cluster: SmallCluster, folder: Path) -> AsyncIterator[Path]:
+async def served(cluster: ReadOnlyCluster, folder: Path) -> AsyncIterator[Path]:
     """The kubeconfig by which the cluster is found while it is served."""
     # Whoever has seen enough leaves in the middle of a watch, and nobody has to know.
     logger = logging.getLogger("aiohttp.server")

@@ -28,7 +28,7 @@ START_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class SmallCluster:
+class BareCluster:
     """The machinery of a cluster, without components."""
 
     world: World
@@ -54,7 +54,7 @@ class SmallCluster:
 
 
 @asynccontextmanager
-async def a_cluster(*, nodes: int = 3, seed: int = 1) -> AsyncIterator[SmallCluster]:
+async def a_cluster(*, nodes: int = 3, seed: int = 1) -> AsyncIterator[BareCluster]:
     """A cluster that runs while the block lasts."""
     world = World(clock=VirtualClock(), random=Random(seed))
     serving, admitting, scheduler = Serving(world), Admitting(world), Scheduler(world)
@@ -67,7 +67,7 @@ async def a_cluster(*, nodes: int = 3, seed: int = 1) -> AsyncIterator[SmallClus
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
     controllers = asyncio.create_task(Controllers(world, serving, admitting).run())
     try:
-        yield SmallCluster(world, serving, admitting, scheduler, kubelet)
+        yield BareCluster(world, serving, admitting, scheduler, kubelet)
     finally:
         controllers.cancel()
         with suppress(asyncio.CancelledError):

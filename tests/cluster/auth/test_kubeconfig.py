@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.makers.kubeconfigs import PLAIN, Json, a_kubeconfig, encoded, headers, load
 
@@ -233,6 +233,7 @@ USERS = st.dictionaries(
 
 
 @given(CLUSTERS, USERS, st.none() | st.lists(st.fixed_dictionaries({"name": NAMES})))
+@example({"server": None, "certificate-authority": "\x00"}, {}, None)
 def test_whatever_stands_in_a_kubeconfig_ends_in_a_connection_or_a_named_error(
     cluster: Json, user: Json, contexts: list[Json] | None
 ) -> None:

@@ -172,7 +172,9 @@ class FollowedFiles:
         for path in self._paths:
             try:
                 content = path.read_bytes()
-            except OSError:
+            except (OSError, ValueError):
+                # A ValueError is a name that no file can have, with a null byte in it. `load` reads
+                # the same file and reports which field names it.
                 content = b""
             found.update(hashlib.sha256(content).digest())
         return found.digest()
@@ -194,8 +196,10 @@ def read_text(path: Path) -> str:
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or str(error)).lower()}"
         raise CredentialsError(str(path), "", problem) from error
-    except ValueError as error:
+    except UnicodeDecodeError as error:
         raise CredentialsError(str(path), "", "cannot be read: no UTF-8 text") from error
+    except ValueError as error:
+        raise CredentialsError(str(path), "", f"cannot be read: {error}") from error
     if len(text) > _MAX_CHARACTERS:
         problem = f"cannot be read: more than {_MAX_CHARACTERS:,} characters"
         raise CredentialsError(str(path), "", problem)

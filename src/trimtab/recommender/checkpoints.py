@@ -17,16 +17,11 @@ from trimtab.cluster.ports import Cluster
 from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.recommendation.conditions import ConditionType
+from trimtab.core.usage import checkpoint_extras as usage_extras
 from trimtab.core.usage import checkpoint_rotation
-from trimtab.core.usage.checkpoint_extras import collect_supplements
+from trimtab.core.usage import checkpoints as usage_checkpoints
 from trimtab.core.usage.checkpoint_rotation import Turn
-from trimtab.core.usage.checkpoints import (
-    CheckpointKey,
-    count_samples,
-    encode_checkpoints,
-    encode_histories,
-    is_lighter,
-)
+from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.recommender.reports import Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.state import AutoscalerState, RecommenderState
@@ -37,8 +32,8 @@ def draft_checkpoints(
     knowledge: RecommenderState, names: Iterable[AutoscalerName], now: datetime
 ) -> list[Checkpoint]:
     """Return the checkpoints of some autoscalers, as they would be written now."""
-    aggregates = encode_checkpoints(knowledge.usage, names, now)
-    supplements = collect_supplements(
+    aggregates = usage_checkpoints.encode_checkpoints(knowledge.usage, names, now)
+    supplements = usage_extras.collect_supplements(
         knowledge.usage, aggregates, knowledge.pods.counted_kills, now
     )
     drafts = []
@@ -143,7 +138,7 @@ class CheckpointKeeper:
         served = knowledge.served
         order = checkpoint_rotation.list_by_worth(
             {name: subject.turn for name, subject in served.items()},
-            count_samples(knowledge.usage, served),
+            usage_checkpoints.count_samples(knowledge.usage, served),
             {name for name, subject in served.items() if subject.is_young},
         )
         return await self._save_in_portions(knowledge, order, writers, now)
@@ -306,13 +301,17 @@ class CheckpointKeeper:
             if (found := self.cluster.checkpoints.find(draft.namespace, draft.written_name))
             and found.fingerprint == draft.fingerprint
             and not knowledge.subjects[owner_of(draft)].is_about_others
-            and is_lighter(draft.aggregate, found.aggregate, self.settings.usage)
+            and usage_checkpoints.is_lighter(draft.aggregate, found.aggregate, self.settings.usage)
         }
         if not stored:
             return set()
         # A checkpoint leaves out open windows, but memory still holds them.
-        known = encode_histories(knowledge.usage, {name for name, _ in stored})
-        return {key for key in stored if is_lighter(known[key], stored[key], self.settings.usage)}
+        known = usage_checkpoints.encode_histories(knowledge.usage, {name for name, _ in stored})
+        return {
+            key
+            for key in stored
+            if usage_checkpoints.is_lighter(known[key], stored[key], self.settings.usage)
+        }
 
 
 def _with_names(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, Checkpoint]]:

@@ -18,8 +18,9 @@ from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Owners
 from trimtab.core.histogram import oom_floors
+from trimtab.core.model import nodes
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.model.nodes import Node, largest_allocatable
+from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Container, ContainerKind, Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
@@ -120,12 +121,12 @@ def load_pods(
 
 
 def load_nodes(
-    knowledge: RecommenderState, nodes: Iterable[Node], settings: RecommenderSettings
+    knowledge: RecommenderState, listed: Iterable[Node], settings: RecommenderSettings
 ) -> None:
     """Limit the OOM ceiling to the largest node's memory; without nodes, the settings decide."""
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
     # A node without allocatable memory has not reported any yet.
-    if told := largest_allocatable(nodes).get(Resource.MEMORY, 0):
+    if told := nodes.largest_allocatable(listed).get(Resource.MEMORY, 0):
         most = min(most, oom_floors.highest_need(told, margin))
     knowledge.oom_ceiling_bytes = most
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from trimtab.api.explain import recommendation
 from trimtab.api.explain.recommendation import NumbersPage, Origin
 from trimtab.api.wire import codec
-from trimtab.core.explain.recommendation import ContainerWorking, explain_containers, with_kept
+from trimtab.core.explain import recommendation as explanation
+from trimtab.core.explain.recommendation import ContainerWorking
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.recommendation import relearning
@@ -21,12 +22,12 @@ def explain(
     subject = knowledge.subjects.get(name)
     if subject is None:
         return None
-    workings = explain_containers(knowledge.usage, name, settings.recommendations)
+    workings = explanation.explain_containers(knowledge.usage, name, settings.recommendations)
     kept = list_kept(knowledge, subject, settings, origin.at)
     if kept:
         most = settings.recommendations.max_allowed
         said = relearning.keep_up(_recommendation(workings), subject.autoscaler, kept, most)
-        workings = with_kept(workings, said.containers, kept)
+        workings = explanation.with_kept(workings, said.containers, kept)
     told = Origin(
         origin.source,
         origin.at,

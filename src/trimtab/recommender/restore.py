@@ -11,21 +11,13 @@ from typing import Final, Protocol
 
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.cluster.ports import Cluster
-from trimtab.core.histogram.checkpoint import (
-    AggregateCheckpoint,
-    AggregateContent,
-    CheckpointError,
-    decode_aggregate,
-)
-from trimtab.core.recommendation.relearning import find_lost, list_explained
+from trimtab.core.histogram import checkpoint as checkpoint_codec
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, AggregateContent, CheckpointError
+from trimtab.core.recommendation import relearning
 from trimtab.core.usage import checkpoint_extras
+from trimtab.core.usage import checkpoints as usage_checkpoints
 from trimtab.core.usage.checkpoint_rotation import Turn
-from trimtab.core.usage.checkpoints import (
-    CheckpointKey,
-    encode_histories,
-    is_about_pods_of,
-    is_lighter,
-)
+from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.recommender.checkpoints import (
     draft_checkpoints,
     group_by_owner,
@@ -77,7 +69,9 @@ class CheckpointRestorer:
             return report
         start_from = self.cluster.checkpoints if self._start_from is None else self._start_from
         stored = group_by_owner(start_from)
-        known = encode_histories(knowledge.usage, [subject.name for subject in new])
+        known = usage_checkpoints.encode_histories(
+            knowledge.usage, [subject.name for subject in new]
+        )
         chosen: dict[CheckpointKey, _Chosen] = {}
         for subject in new:
             mine = stored.get(subject.name, ())
@@ -105,12 +99,14 @@ class CheckpointRestorer:
             key_of(each): each for each in self.cluster.checkpoints if owner_of(each) in served
         }
         ours = {key_of(draft): draft for draft in draft_checkpoints(knowledge, served, now)}
-        known = encode_histories(knowledge.usage, served)
+        known = usage_checkpoints.encode_histories(knowledge.usage, served)
         richer = {
             key: each
             for key, each in stored.items()
             if not served[key[0]].is_about_others
-            and is_lighter(known.get(key, _NOTHING), each.aggregate, self.settings.usage)
+            and usage_checkpoints.is_lighter(
+                known.get(key, _NOTHING), each.aggregate, self.settings.usage
+            )
         }
         self._start_from = list((stored | ours | richer).values()) if richer else None
         return bool(richer)
@@ -127,28 +123,34 @@ class CheckpointRestorer:
         """Add the checkpoints of an autoscaler that are worth restoring to `chosen`."""
         report = TickReport()
         explained = {}
-        relearning: set[str] = set()
+        incomplete: set[str] = set()
         for checkpoint in stored:
-            if not is_about_pods_of(subject.autoscaler.selector, checkpoint.fingerprint):
+            if not usage_checkpoints.is_about_pods_of(
+                subject.autoscaler.selector, checkpoint.fingerprint
+            ):
                 subject.is_about_others = True
                 continue
             key = key_of(checkpoint)
             held = chosen[key].checkpoint.aggregate if key in chosen else known.get(key)
             # Otherwise memory already holds as much, from the same pods.
-            if not held or is_lighter(held, checkpoint.aggregate, self.settings.usage):
+            if not held or usage_checkpoints.is_lighter(
+                held, checkpoint.aggregate, self.settings.usage
+            ):
                 try:
-                    chosen[key] = _Chosen(checkpoint, decode_aggregate(checkpoint.aggregate))
+                    chosen[key] = _Chosen(
+                        checkpoint, checkpoint_codec.decode_aggregate(checkpoint.aggregate)
+                    )
                 except CheckpointError as error:
                     name = f"{checkpoint.namespace}/{checkpoint.written_name}"
                     report += TickReport(problems=(Problem(Step.LOAD_AUTOSCALERS, name, error),))
                     continue
             note_stored(knowledge, [checkpoint])
             container, supplement = checkpoint.container_name, checkpoint.supplement
-            explained[container] = list_explained(checkpoint.aggregate, supplement)
+            explained[container] = relearning.list_explained(checkpoint.aggregate, supplement)
             if supplement is not None and supplement.is_relearning:
-                relearning.add(container)
+                incomplete.add(container)
         if not subject.is_about_others:
-            subject.relearning = find_lost(subject.autoscaler, explained) | relearning
+            subject.relearning = relearning.find_lost(subject.autoscaler, explained) | incomplete
         return report + TickReport(restored=len(explained))
 
 

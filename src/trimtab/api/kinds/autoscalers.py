@@ -15,9 +15,9 @@ import msgspec
 from trimtab.api.kinds import autoscaler_wire as wire
 from trimtab.api.kinds.autoscaler_wire import decode_wire
 from trimtab.api.kinds.selectors import convert_selector
-from trimtab.api.wire import codec, quantities, times
+from trimtab.api.wire import codec, metadata, quantities, times
 from trimtab.api.wire.codec import Written
-from trimtab.api.wire.metadata import NO_METADATA, text_map
+from trimtab.api.wire.metadata import NO_METADATA
 from trimtab.core.model import autoscalers as core
 from trimtab.core.model.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.model.resources import BOTH, Resource, Resources
@@ -32,18 +32,18 @@ def decode_autoscaler(data: bytes) -> core.Autoscaler:
 
 def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
     """Return the autoscaler that a wire record describes."""
-    metadata = source.metadata or NO_METADATA
+    meta = source.metadata or NO_METADATA
     spec = source.spec or wire.Spec()
     status = source.status or wire.Status()
     policy = spec.update_policy or wire.UpdatePolicy()
     return core.Autoscaler(
-        namespace=metadata.namespace or "",
-        name=metadata.name or "",
-        uid=metadata.uid or "",
-        resource_version=metadata.resource_version or "",
-        generation=metadata.generation or 0,
-        created_at=times.decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
-        annotations=text_map(metadata.annotations),
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        generation=meta.generation or 0,
+        created_at=times.decode_time(meta.creation_timestamp, "metadata.creationTimestamp"),
+        annotations=metadata.text_map(meta.annotations),
         target=_convert_target(spec.target_ref),
         selector=convert_selector(spec.selector, "spec.selector"),
         mode=_convert_update_mode(policy.update_mode),

@@ -15,7 +15,8 @@ from trimtab.api.crds import definitions, schema_check
 from trimtab.api.kinds.checkpoints import Checkpoint, decode_checkpoint
 from trimtab.api.wire import times
 from trimtab.api.wire.codec import JSON, DecodeError
-from trimtab.core.histogram.checkpoint import CheckpointError, decode_aggregate
+from trimtab.core.histogram import checkpoint as checkpoint_codec
+from trimtab.core.histogram.checkpoint import CheckpointError
 
 KIND: Final = "VerticalPodAutoscalerCheckpoint"
 _API_VERSION: Final = f"{definitions.GROUP}/v1"
@@ -129,7 +130,7 @@ def read_manifest(
         return CheckpointFlaw(where, str(error))
     try:
         checkpoint = decode_checkpoint(msgspec.json.encode(moved))
-        decode_aggregate(checkpoint.aggregate)
+        checkpoint_codec.decode_aggregate(checkpoint.aggregate)
     except (DecodeError, CheckpointError) as flaw:
         return CheckpointFlaw(where, str(flaw))
     return _check(where, Manifest(checkpoint, moved))

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement
-from trimtab.api.wire import codec, times
+from trimtab.api.wire import codec, metadata, times
 from trimtab.api.wire.codec import Int64, Wire, Written
-from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.times import ZERO_TIME
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.model.size_bounds import MAX_NAME_CHARACTERS
@@ -155,23 +155,23 @@ class Checkpoint:
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """Return the checkpoint in the JSON of one VerticalPodAutoscalerCheckpoint of any version."""
     source = codec.decode(_DECODER, data)
-    metadata = source.metadata or NO_METADATA
+    meta = source.metadata or NO_METADATA
     spec = source.spec or _Spec()
     return Checkpoint(
-        namespace=metadata.namespace or "",
+        namespace=meta.namespace or "",
         autoscaler_name=spec.vpa_object_name or "",
         container_name=spec.container_name or "",
         aggregate=_convert_status(source.status or _Status()),
-        annotations=text_map(metadata.annotations),
-        name=metadata.name or "",
-        resource_version=metadata.resource_version or "",
+        annotations=metadata.text_map(meta.annotations),
+        name=meta.name or "",
+        resource_version=meta.resource_version or "",
     )
 
 
 def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
     """Return the annotations in the JSON of a checkpoint, even if the rest is invalid."""
-    metadata = codec.decode(_METADATA_DECODER, data).metadata or NO_METADATA
-    return text_map(metadata.annotations)
+    meta = codec.decode(_METADATA_DECODER, data).metadata or NO_METADATA
+    return metadata.text_map(meta.annotations)
 
 
 def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire import codec
+from trimtab.api.wire import codec, metadata
 from trimtab.api.wire.codec import Int32, Wire
-from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.core.diagnosis.components import Component, Installed
 
 _OURS: Final = "trimtab"
@@ -95,22 +95,22 @@ _NO_STATE: Final = _State()
 def decode_component(data: bytes) -> Installed | None:
     """Return the component that the Deployment in the JSON runs; None for other Deployments."""
     source = codec.decode(_DECODER, data)
-    metadata, spec = source.metadata or NO_METADATA, source.spec or _Spec()
+    meta, spec = source.metadata or NO_METADATA, source.spec or _Spec()
     pods = (spec.template or _Template()).spec or _PodSpec()
-    labels = text_map(metadata.labels)
+    labels = metadata.text_map(meta.labels)
     found = _find(labels, pods.containers or ())
     if found is None:
         return None
     component, is_ours = found
     return Installed(
-        namespace=metadata.namespace or "",
-        name=metadata.name or "",
+        namespace=meta.namespace or "",
+        name=meta.name or "",
         component=component,
         is_ours=is_ours,
         wanted=1 if spec.replicas is None else spec.replicas,
         ready=(source.status or _Status()).ready_replicas or 0,
         account=pods.service_account_name or "default",
-        labels=text_map((spec.selector or _Selector()).match_labels),
+        labels=metadata.text_map((spec.selector or _Selector()).match_labels),
         watched=_last_given(pods.containers or (), _ONE_NAMESPACE) or "",
         is_secure=_is_on(_last_given(pods.containers or (), _SECURE)),
     )

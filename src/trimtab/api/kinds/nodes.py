@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.wire import codec, quantities
+from trimtab.api.wire import codec, metadata, quantities
 from trimtab.api.wire.codec import Wire
-from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts
 from trimtab.core.model.nodes import Node, Taint
 from trimtab.core.model.pods import PAUSED
@@ -48,12 +48,12 @@ _THOUSAND: Final = 1000
 def decode_node(data: bytes) -> Node:
     """Return the node in the JSON of one Node."""
     source = codec.decode(_DECODER, data)
-    metadata = source.metadata or NO_METADATA
+    meta = source.metadata or NO_METADATA
     spec, status = source.spec or _NO_SPEC, source.status or _NO_STATUS
     return Node(
-        name=metadata.name or "",
+        name=meta.name or "",
         allocatable=quantities.decode_amounts(status.allocatable, "status.allocatable") or {},
-        labels=text_map(metadata.labels),
+        labels=metadata.text_map(meta.labels),
         taints=tuple(map(_convert_taint, spec.taints or ())),
         is_unschedulable=bool(spec.unschedulable),
         pod_slots=_pod_slots(status.allocatable),
@@ -83,8 +83,8 @@ _NAMESPACE_DECODER: Final = msgspec.json.Decoder(_Namespace)
 
 def decode_namespace(data: bytes) -> Namespace:
     """Return the namespace in the JSON of one Namespace, with our annotations only."""
-    metadata = codec.decode(_NAMESPACE_DECODER, data).metadata or NO_METADATA
-    annotations = text_map(metadata.annotations)
+    meta = codec.decode(_NAMESPACE_DECODER, data).metadata or NO_METADATA
+    annotations = metadata.text_map(meta.annotations)
     return Namespace(
-        metadata.name or "", {name: annotations[name] for name in (PAUSED,) if name in annotations}
+        meta.name or "", {name: annotations[name] for name in (PAUSED,) if name in annotations}
     )

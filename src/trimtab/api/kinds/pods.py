@@ -17,8 +17,8 @@ from trimtab.api.kinds.pod_parts.wire import (
     ResourcesWire,
 )
 from trimtab.api.kinds.pod_placement import convert_placement, depends_on_pods
-from trimtab.api.wire import codec, quantities, times
-from trimtab.api.wire.metadata import NO_METADATA, Metadata, controlling_owner, text_map
+from trimtab.api.wire import codec, metadata, quantities, times
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.core.model.pods import (
     LIMITS_PREFIX,
     Allocation,
@@ -49,8 +49,8 @@ _NO_STATUS: Final = PodStatusWire()
 def decode_pod(data: bytes) -> Pod:
     """Return the pod in the JSON of one Pod; without a name yet, it is named `<generateName>%`."""
     source = codec.decode(_DECODER, data)
-    metadata = source.metadata or NO_METADATA
-    return _convert_pod(metadata, source.spec or _NO_SPEC, source.status or _NO_STATUS)
+    meta = source.metadata or NO_METADATA
+    return _convert_pod(meta, source.spec or _NO_SPEC, source.status or _NO_STATUS)
 
 
 def convert_new_pod(
@@ -88,28 +88,26 @@ def convert_new_pod(
     )
 
 
-def _convert_pod(metadata: Metadata, spec: PodSpecWire, status: PodStatusWire) -> Pod:
+def _convert_pod(meta: Metadata, spec: PodSpecWire, status: PodStatusWire) -> Pod:
     reported = status.conditions or ()
     init = init_containers.summarize(spec.init_containers)
     return Pod(
-        namespace=intern(metadata.namespace or ""),
-        name=metadata.name or f"{metadata.generate_name or ''}%",
-        uid=metadata.uid or "",
-        resource_version=metadata.resource_version or "",
-        labels=text_map(metadata.labels),
-        annotations=text_map(metadata.annotations),
-        has_empty_annotations=metadata.annotations == {},
-        owner=controlling_owner(metadata),
+        namespace=intern(meta.namespace or ""),
+        name=meta.name or f"{meta.generate_name or ''}%",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        labels=metadata.text_map(meta.labels),
+        annotations=metadata.text_map(meta.annotations),
+        has_empty_annotations=meta.annotations == {},
+        owner=metadata.controlling_owner(meta),
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
-        containers=_with_proportions(
-            containers.list_containers(spec, status), metadata.annotations
-        ),
-        created_at=times.decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
+        containers=_with_proportions(containers.list_containers(spec, status), meta.annotations),
+        created_at=times.decode_time(meta.creation_timestamp, "metadata.creationTimestamp"),
         started_at=times.decode_time(status.start_time, "status.startTime"),
         ready_since=conditions.ready_since(reported),
         resize=conditions.resize_state(reported),
         resize_message=conditions.resize_message(reported),
-        is_deleting=metadata.deletion_timestamp is not None,
+        is_deleting=meta.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
         unschedulable_since=None if spec.node_name else conditions.unschedulable_since(reported),
         envelope=_convert_envelope(spec.resources, init.peak),
@@ -168,12 +166,12 @@ def _is_windows(spec: NewPodSpec) -> bool:
 
 def convert_template(source: PodTemplateWire, namespace: str) -> Pod:
     """Return the pod that a template describes, without a name; paths begin at the template."""
-    spec, metadata = source.spec or _NO_SPEC, source.metadata or NO_METADATA
+    spec, meta = source.spec or _NO_SPEC, source.metadata or NO_METADATA
     init = init_containers.summarize(spec.init_containers)
     return Pod(
         namespace=intern(namespace),
         name="",
-        labels=text_map(metadata.labels),
+        labels=metadata.text_map(meta.labels),
         containers=containers.list_containers(spec, _NO_STATUS),
         envelope=_convert_envelope(spec.resources, init.peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
@@ -188,7 +186,7 @@ def _with_proportions(
 ) -> tuple[Container, ...]:
     if not annotations or not any(name.startswith(LIMITS_PREFIX) for name in annotations):
         return own
-    texts = text_map(annotations)
+    texts = metadata.text_map(annotations)
     return tuple(limit_ratios.with_proportions(each, texts) for each in own)
 
 

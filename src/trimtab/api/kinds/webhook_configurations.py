@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector
-from trimtab.api.wire import codec
+from trimtab.api.wire import codec, metadata
 from trimtab.api.wire.codec import DecodeError, Int32, Wire
-from trimtab.api.wire.metadata import NO_METADATA, Metadata, text_map
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.core.diagnosis.webhook import Mutator
 from trimtab.core.model import json_patch
 from trimtab.core.model.selectors import Selector
@@ -87,13 +87,13 @@ _DECODER: Final = msgspec.json.Decoder(_Registration)
 def decode_registration(data: bytes) -> Registration:
     """Return the registration in the JSON of a MutatingWebhookConfiguration."""
     source = codec.decode(_DECODER, data)
-    metadata = source.metadata or NO_METADATA
+    meta = source.metadata or NO_METADATA
     return Registration(
-        name=metadata.name or "",
+        name=meta.name or "",
         webhooks=codec.convert_each(source.webhooks, _read_webhook, "webhooks"),
-        resource_version=metadata.resource_version or "",
-        labels=text_map(metadata.labels),
-        annotations=text_map(metadata.annotations),
+        resource_version=meta.resource_version or "",
+        labels=metadata.text_map(meta.labels),
+        annotations=metadata.text_map(meta.annotations),
     )
 
 

@@ -9,9 +9,9 @@ import msgspec
 from trimtab.api.kinds.pod_parts.wire import PodTemplateWire
 from trimtab.api.kinds.pods import convert_template
 from trimtab.api.kinds.selectors import LabelSelector, convert_selector, select_labels
-from trimtab.api.wire import codec, quantities, selector_text
+from trimtab.api.wire import codec, metadata, quantities, selector_text
 from trimtab.api.wire.codec import DecodeError, Int32, Int64, Wire
-from trimtab.api.wire.metadata import NO_METADATA, Metadata, controlling_owner
+from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.quantities import WireAmounts
 from trimtab.core.model.pods import ROLE_LEASE, Allocation, WorkloadName
 from trimtab.core.model.selectors import Selector
@@ -313,9 +313,9 @@ def _partition(strategy: _UpdateStrategy | None) -> int:
     return (rolling.partition if rolling is not None else None) or 0
 
 
-def _is_current(status: _Status, metadata: Metadata | None) -> bool:
+def _is_current(status: _Status, meta: Metadata | None) -> bool:
     """Return False if the status is older than the spec, and so not about its template."""
-    generation = (metadata or NO_METADATA).generation or 0
+    generation = (meta or NO_METADATA).generation or 0
     return (status.observed_generation or 0) >= generation
 
 
@@ -380,20 +380,20 @@ def _decode_cron_job(kind: str, data: bytes) -> Workload:
 
 def _name_workload(
     kind: str,
-    metadata: Metadata | None,
+    meta: Metadata | None,
     selector: Selector | None,
     replicas: int | None = None,
     existing: int | None = None,
 ) -> Workload:
-    metadata = metadata or NO_METADATA
+    meta = meta or NO_METADATA
     return Workload(
-        name=WorkloadName(metadata.namespace or "", kind, metadata.name or ""),
-        owner=controlling_owner(metadata),
+        name=WorkloadName(meta.namespace or "", kind, meta.name or ""),
+        owner=metadata.controlling_owner(meta),
         selector=selector,
         replicas=replicas,
         existing=existing,
-        uid=metadata.uid or "",
-        role_lease=(metadata.annotations or {}).get(ROLE_LEASE) or "",
+        uid=meta.uid or "",
+        role_lease=(meta.annotations or {}).get(ROLE_LEASE) or "",
     )
 
 

@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from trimtab.api.wire import codec, lists, quantities
+from trimtab.api.wire import codec, lists, quantities, times
 from trimtab.api.wire.codec import Wire
 from trimtab.api.wire.lists import Unreadable
 from trimtab.api.wire.metadata import NO_METADATA, Metadata
 from trimtab.api.wire.quantities import NOT_GIVEN, WireAmounts
-from trimtab.api.wire.times import ZERO_TIME, decode_time
+from trimtab.api.wire.times import ZERO_TIME
 from trimtab.core.model.resources import Resource
 
 
@@ -68,7 +68,7 @@ def _decode_pod(data: bytes) -> list[_Row]:
     source = codec.decode(_DECODER, data)
     metadata = source.metadata or NO_METADATA
     namespace, pod = intern(metadata.namespace or ""), metadata.name or ""
-    time = (decode_time(source.timestamp, "timestamp") or ZERO_TIME).timestamp()
+    time = (times.decode_time(source.timestamp, "timestamp") or ZERO_TIME).timestamp()
     rows: list[_Row] = []
     for index, container in enumerate(source.containers or ()):
         usage = container.usage or _NO_USAGE

@@ -9,8 +9,9 @@ from trimtab.api.kinds import autoscaler_wire as wire
 from trimtab.api.validation.feature_gates import container_policies
 from trimtab.api.validation.startup_boost import boost_errors, boost_warnings
 from trimtab.api.wire import field_errors
+from trimtab.api.wire import quantities as wire_quantities
 from trimtab.api.wire.field_errors import FieldError
-from trimtab.api.wire.quantities import NEGATIVE, is_given, read_quantity
+from trimtab.api.wire.quantities import NEGATIVE
 from trimtab.core.model import quantities
 from trimtab.core.model import size_bounds as bounds
 from trimtab.core.model.autoscalers import EVERY, ContainerMode, ControlledValues
@@ -161,7 +162,10 @@ def _negative_errors(
 def _read_all(
     given: Mapping[str, msgspec.Raw] | None, path: str
 ) -> tuple[dict[str, Quantity], list[FieldError]]:
-    read = {name: read_quantity(raw, f"{path}[{name}]") for name, raw in (given or {}).items()}
+    read = {
+        name: wire_quantities.read_quantity(raw, f"{path}[{name}]")
+        for name, raw in (given or {}).items()
+    }
     return (
         {name: result for name, result in read.items() if isinstance(result, Quantity)},
         [result for result in read.values() if isinstance(result, FieldError)],
@@ -187,7 +191,7 @@ def _own_config_errors(
         f"{path}.oomBumpUpRatio": policy.oom_bump_up_ratio,
         f"{path}.oomMinBumpUp": policy.oom_min_bump_up,
     }
-    given = [place for place, raw in bump_ups.items() if is_given(raw)]
+    given = [place for place, raw in bump_ups.items() if wire_quantities.is_given(raw)]
     given += [place for place, number in numbers.items() if number is not None]
     if not gate:
         yield from (field_errors.forbidden(place, GATE_IS_OFF) for place in given)
@@ -205,7 +209,7 @@ def at_least_one(path: str, number: int | None) -> Iterator[FieldError]:
 
 
 def _ratio_errors(raw: msgspec.Raw, path: str) -> Iterator[FieldError]:
-    ratio = read_quantity(raw, path) if is_given(raw) else None
+    ratio = wire_quantities.read_quantity(raw, path) if wire_quantities.is_given(raw) else None
     if isinstance(ratio, FieldError):
         yield ratio
     elif ratio is not None and ratio.milli() < _THOUSANDTHS:
@@ -214,7 +218,7 @@ def _ratio_errors(raw: msgspec.Raw, path: str) -> Iterator[FieldError]:
 
 
 def _bump_up_errors(raw: msgspec.Raw, path: str) -> Iterator[FieldError]:
-    bump_up = read_quantity(raw, path) if is_given(raw) else None
+    bump_up = wire_quantities.read_quantity(raw, path) if wire_quantities.is_given(raw) else None
     if isinstance(bump_up, FieldError):
         yield bump_up
     elif bump_up is not None and bump_up.whole() < 0:

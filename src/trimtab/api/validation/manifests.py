@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from trimtab.api.crds import definitions, schema_check
-from trimtab.api.kinds.autoscaler_wire import VerticalPodAutoscaler, decode_wire
+from trimtab.api.kinds import autoscaler_wire
 from trimtab.api.validation.autoscaler import Verdict, decode_flaw, validate
 from trimtab.api.wire import field_errors
 from trimtab.api.wire.codec import JSON, DecodeError
@@ -68,13 +68,13 @@ def judge(
     allow_overlapping: bool = False,
 ) -> list[ManifestVerdict]:
     """Return the verdicts on the manifests, as if they were created in this order."""
-    stored: list[VerticalPodAutoscaler] = []
+    stored: list[autoscaler_wire.VerticalPodAutoscaler] = []
     judgements = []
     for manifest in manifests:
         refusals = [*_version_errors(manifest), *_schema_errors(manifest)]
         verdict = _NOTHING
         try:
-            decoded = decode_wire(json.dumps(manifest).encode())
+            decoded = autoscaler_wire.decode_wire(json.dumps(manifest).encode())
         except DecodeError as error:
             refusals = refusals or [decode_flaw(error)]
         else:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar, assert_never
 
 from trimtab.api.kinds import autoscaler_wire as wire
-from trimtab.api.kinds.selectors import LabelSelector, convert_selector, written_expressions
+from trimtab.api.kinds import selectors as wire_selectors
+from trimtab.api.kinds.selectors import LabelSelector
 from trimtab.api.wire import field_errors, metadata
 from trimtab.api.wire.field_errors import ErrorType, FieldError
 from trimtab.api.wire.metadata import NO_METADATA
@@ -152,13 +153,13 @@ def _is_readable(written: LabelSelector | None) -> bool:
 
 def _problems(written: LabelSelector) -> list[selector_validation.SelectorProblem]:
     return selector_validation.check(
-        metadata.text_map(written.match_labels), written_expressions(written)
+        metadata.text_map(written.match_labels), wire_selectors.written_expressions(written)
     )
 
 
 def _selector(written: LabelSelector | None) -> Selector | None:
     """Return the selector; all pods for an invalid one, since it must not pass as harmless."""
-    return convert_selector(written, _PATH) if _is_readable(written) else None
+    return wire_selectors.convert_selector(written, _PATH) if _is_readable(written) else None
 
 
 def _parsed_selector(sibling: Sibling) -> Selector | None:

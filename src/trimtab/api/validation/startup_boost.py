@@ -11,10 +11,11 @@ from typing import Final
 
 from trimtab.api.kinds import autoscaler_wire as wire
 from trimtab.api.wire import field_errors, times
+from trimtab.api.wire import quantities as wire_quantities
 from trimtab.api.wire.field_errors import FieldError
-from trimtab.api.wire.quantities import NEGATIVE, is_given, read_quantity
+from trimtab.api.wire.quantities import NEGATIVE
 from trimtab.api.wire.times import TimeError
-from trimtab.core.diagnosis.durations import brief
+from trimtab.core.diagnosis import durations
 from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import BoostType
 from trimtab.core.model.quantities import Format
@@ -70,10 +71,10 @@ def _factor_errors(factor: int | None, path: str) -> Iterator[FieldError]:
 
 
 def _quantity_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
-    if not is_given(boost.quantity):
+    if not wire_quantities.is_given(boost.quantity):
         yield field_errors.required(path, "required when type is Quantity")
         return
-    quantity = read_quantity(boost.quantity, path)
+    quantity = wire_quantities.read_quantity(boost.quantity, path)
     if isinstance(quantity, FieldError):
         yield quantity
     elif not quantities.is_whole_amount(Resource.CPU, quantity):
@@ -81,7 +82,7 @@ def _quantity_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
 
 
 def _foreign_member_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
-    if boost.type == BoostType.FACTOR and is_given(boost.quantity):
+    if boost.type == BoostType.FACTOR and wire_quantities.is_given(boost.quantity):
         yield field_errors.forbidden(f"{path}.quantity", "not allowed when type is Factor")
     if boost.type == BoostType.QUANTITY and boost.factor is not None:
         yield field_errors.forbidden(f"{path}.factor", "not allowed when type is Quantity")
@@ -94,11 +95,11 @@ def boost_warnings(boost: wire.StartupBoost | None, path: str) -> Iterator[str]:
         return
     span, place = _read_duration(cpu, f"{path}.cpu")
     if span is not None and span > MAX_BOOST_DURATION:
-        limit = brief(MAX_BOOST_DURATION)
+        limit = durations.brief(MAX_BOOST_DURATION)
         yield (
-            f"{place}: a boost of {brief(span)} after the pod is ready ends earlier: the updater"
-            f" ends each boost {limit} after the start of the pod (--max-boost-duration, {limit} by"
-            " default)"
+            f"{place}: a boost of {durations.brief(span)} after the pod is ready ends earlier: the"
+            f" updater ends each boost {limit} after the start of the pod (--max-boost-duration,"
+            f" {limit} by default)"
         )
 
 
@@ -114,9 +115,9 @@ def _read_duration(boost: wire.CpuBoost, path: str) -> tuple[timedelta | None, s
 
 
 def _amount_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
-    if boost.type != BoostType.QUANTITY or not is_given(boost.quantity):
+    if boost.type != BoostType.QUANTITY or not wire_quantities.is_given(boost.quantity):
         return
-    quantity = read_quantity(boost.quantity, path)
+    quantity = wire_quantities.read_quantity(boost.quantity, path)
     if isinstance(quantity, FieldError):
         return
     if quantity.sign < 0:

@@ -13,7 +13,8 @@ from http import HTTPStatus
 from typing import Final, cast
 
 from trimtab.api.http.responses import Head, ResponseError, ResponseReader, TooLongError
-from trimtab.cluster.address import Address, parse_address
+from trimtab.cluster import address
+from trimtab.cluster.address import Address
 
 MAX_CONNECTIONS: Final = 256
 """Every watch holds one connection as long as it lasts."""
@@ -163,8 +164,8 @@ class ConnectionPool:
         self, server: str, *, proxy: str = "", server_name: str = "", patience: timedelta
     ) -> None:
         """Connect to the server, whose certificate may have another name."""
-        self.server = parse_address(server)
-        self._proxy = parse_address(proxy) if proxy else None
+        self.server = address.parse_address(server)
+        self._proxy = address.parse_address(proxy) if proxy else None
         self._server_name = server_name or self.server.host
         self._patience = patience
         self._reached = ""
@@ -264,10 +265,10 @@ class ConnectionPool:
         return connection
 
     async def _connect(
-        self, address: Address, trust: ssl.SSLContext | None, name: str
+        self, server: Address, trust: ssl.SSLContext | None, name: str
     ) -> HttpConnection:
-        secured = (trust or ssl.create_default_context()) if address.is_secure else None
-        places = await self._resolve(address)
+        secured = (trust or ssl.create_default_context()) if server.is_secure else None
+        places = await self._resolve(server)
         # Each address gets a part of the time: one may never answer.
         seconds = self._patience.total_seconds() / len(places)
         for number, place in enumerate(places, 1):
@@ -276,7 +277,7 @@ class ConnectionPool:
                     transport, connection = await asyncio.get_running_loop().create_connection(
                         HttpConnection,
                         place,
-                        address.port,
+                        server.port,
                         ssl=secured,
                         server_hostname=name if secured else None,
                     )
@@ -290,10 +291,10 @@ class ConnectionPool:
                 return connection
         raise AssertionError("a name has no place at all")
 
-    async def _resolve(self, address: Address) -> list[str]:
+    async def _resolve(self, server: Address) -> list[str]:
         """Resolve the host; the address that was reached last comes first."""
         found = await asyncio.get_running_loop().getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
+            server.host, server.port, type=socket.SOCK_STREAM
         )
         places = dict.fromkeys(str(where[0]) for *_, where in found)
         return sorted(places, key=lambda place: place != self._reached)

@@ -10,11 +10,9 @@ from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from trimtab.api.kinds import evictions, hpa, limits
-from trimtab.api.kinds.autoscalers import decode_autoscaler
+from trimtab.api.kinds import autoscalers, evictions, hpa, leases, limits, nodes
 from trimtab.api.kinds.evictions import MemoryEviction
-from trimtab.api.kinds.leases import Lease, decode_lease
-from trimtab.api.kinds.nodes import decode_namespace, decode_node
+from trimtab.api.kinds.leases import Lease
 from trimtab.api.kinds.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster.errors import ForbiddenError, NotFoundError
 from trimtab.cluster.http import paths
@@ -25,11 +23,11 @@ from trimtab.cluster.live.owners import WatchedOwners
 from trimtab.cluster.live.scales import Scales
 from trimtab.cluster.live.writes import LEASES, Acts
 from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store, SummedStore
-from trimtab.cluster.watch import interning
+from trimtab.cluster.watch import interning, store
 from trimtab.cluster.watch.optional_watches import Fed, PermittedFeed
 from trimtab.cluster.watch.poll import Poll
 from trimtab.cluster.watch.reflector import Feed, WatchedKind
-from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.cluster.watch.store import Reader, Writer
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.hpa import Horizontal
 from trimtab.core.model.limit_ranges import LimitRangeItem
@@ -152,7 +150,7 @@ class _Watches:
     ) -> Reader[RecordT]:
         """Return the store of all objects of a resource; it stays empty if it is not wanted."""
         writer: Writer[RecordT]
-        writer, reader = open_store(self._clock)
+        writer, reader = store.open_store(self._clock)
         if is_wanted:
             path = paths.collection(*place, self._namespace)
             self.feeds.append(
@@ -164,7 +162,7 @@ class _Watches:
     def watch_namespaces(self, *, is_wanted: bool) -> Reader[Namespace]:
         """Return the store of all namespaces, or of the only one in scope."""
         writer: Writer[Namespace]
-        writer, reader = open_store(self._clock)
+        writer, reader = store.open_store(self._clock)
         if is_wanted:
             self.feeds.append(self._feed_namespaces(writer))
             self.views.append(reader)
@@ -180,7 +178,7 @@ class _Watches:
     ) -> Reader[RecordT]:
         """Return a store of objects that are optional, and that we may not be allowed to see."""
         writer: Writer[RecordT]
-        writer, reader = open_store(self._clock)
+        writer, reader = store.open_store(self._clock)
         if is_wanted:
             feed = self._feed(WatchedKind(paths.collection(*place, namespace), decode), writer)
             group = place[0].rpartition("/")[0]
@@ -219,9 +217,9 @@ class _Watches:
     def _feed_namespaces(self, writer: Writer[Namespace]) -> Fed:
         path = paths.collection("v1", "namespaces")
         if not self._namespace:
-            return self._feed(WatchedKind(path, decode_namespace), writer)
+            return self._feed(WatchedKind(path, nodes.decode_namespace), writer)
         only = paths.item(path, self._namespace)
-        return Poll(self._client, only, decode_namespace, writer, clock=self._clock)
+        return Poll(self._client, only, nodes.decode_namespace, writer, clock=self._clock)
 
     def _feed(self, kind: WatchedKind[RecordT], writer: Writer[RecordT]) -> Feed[RecordT]:
         return Feed(self._client, kind, writer, clock=self._clock, random=self._random)
@@ -250,7 +248,7 @@ class LiveCluster(Acts):
         )
         self.autoscalers = watch(
             (_AUTOSCALING, "verticalpodautoscalers"),
-            decode_autoscaler,
+            autoscalers.decode_autoscaler,
             is_wanted=scope.autoscalers,
         )
         self.checkpoints = watch(
@@ -275,12 +273,17 @@ class LiveCluster(Acts):
             else watch_if_allowed(_QUOTAS, limits.decode_quota, is_wanted=scope.optional_quotas)
         )
         self.namespaces = self._watches.watch_namespaces(is_wanted=scope.namespaces)
-        self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
+        self.nodes = self._watches.watch_aside(
+            ("v1", "nodes"), nodes.decode_node, is_wanted=scope.nodes
+        )
         self.horizontals = watch_if_allowed(
             _HORIZONTALS, hpa.decode_horizontal, is_wanted=scope.horizontals
         )
         self.leases = watch(
-            (LEASES, "leases"), decode_lease, is_wanted=scope.leases, parameters=_BUT_FOR_NODES
+            (LEASES, "leases"),
+            leases.decode_lease,
+            is_wanted=scope.leases,
+            parameters=_BUT_FOR_NODES,
         )
         self._workloads = {
             kind: watch(
@@ -324,8 +327,8 @@ class LiveCluster(Acts):
 
     async def synced(self) -> None:
         """Return once every store has had its first list."""
-        for store in self._watches.views:
-            await store.synced()
+        for view in self._watches.views:
+            await view.synced()
         while self._watches.is_waiting:
             await self._clock.sleep(_MOMENT)
 
@@ -361,7 +364,7 @@ class LiveCluster(Acts):
         """
         if self._watches.is_waiting:
             return None
-        ages = [store.age() for store in self._watches.views]
+        ages = [view.age() for view in self._watches.views]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None
 

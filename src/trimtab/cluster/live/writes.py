@@ -25,6 +25,7 @@ from trimtab.cluster.http import paths
 from trimtab.cluster.http.client import MERGE_PATCH, Client
 from trimtab.cluster.live import checkpoint_wire
 from trimtab.cluster.live.missing_permissions import MissingRights
+from trimtab.core.model import pods as core_pods
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     AutoscalerName,
@@ -32,7 +33,7 @@ from trimtab.core.model.autoscalers import (
     ContainerRecommendation,
 )
 from trimtab.core.model.json_patch import Patch
-from trimtab.core.model.pods import Pod, asks_for_same
+from trimtab.core.model.pods import Pod
 
 _MAX_SERIES: Final = 4096
 """Maximum number of different events that are remembered; the same as in client-go."""
@@ -315,7 +316,7 @@ class Acts:
             # Nothing was changed, while an error of this request would leave that open.
             raise error from None
         pod = next(iter(lists.decode_list(found, pods.decode_pod).items), None)
-        if pod is None or pod.uid != seen.uid or not asks_for_same(pod, seen):
+        if pod is None or pod.uid != seen.uid or not core_pods.asks_for_same(pod, seen):
             raise error
         if pod.resource_version == seen.resource_version:
             # The pod is what was seen, so the server has refused the patch itself.

@@ -20,16 +20,9 @@ from trimtab import __version__
 from trimtab.api.usage import prometheus
 from trimtab.api.usage.prometheus import LabelledSeries
 from trimtab.api.wire.codec import DecodeError
-from trimtab.cluster import errors
-from trimtab.cluster.address import parse_address
-from trimtab.cluster.auth.credentials import (
-    Credentials,
-    FixedCredentials,
-    Identity,
-    TokenFile,
-    trust_anyone,
-    with_token,
-)
+from trimtab.cluster import address, errors
+from trimtab.cluster.auth import credentials
+from trimtab.cluster.auth.credentials import Credentials, FixedCredentials, Identity, TokenFile
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
 from trimtab.cluster.ports import Clock
@@ -78,11 +71,11 @@ class PrometheusAccess:
 
     def credentials(self, clock: Clock) -> Credentials:
         """Return the credentials; raise a CredentialsError if a file is missing."""
-        bare = Identity(trust_anyone() if self.is_insecure else None)
+        bare = Identity(credentials.trust_anyone() if self.is_insecure else None)
         if self.token_file:
             return TokenFile(Path(self.token_file), bare, clock)
         if self.token:
-            return FixedCredentials(with_token(bare, self.token, field="token"))
+            return FixedCredentials(credentials.with_token(bare, self.token, field="token"))
         if self.username:
             pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
             return FixedCredentials(Identity(bare.trust, (("Authorization", f"Basic {pair}"),)))
@@ -120,7 +113,7 @@ class QueryClient:
     @property
     def shown_address(self) -> str:
         """The address without the password that it may hold."""
-        return str(parse_address(self._settings.address))
+        return str(address.parse_address(self._settings.address))
 
     async def __aenter__(self) -> Self:
         self._pool = ConnectionPool(self._settings.address, patience=_CONNECT_PATIENCE)

@@ -8,15 +8,9 @@ from typing import Final
 
 from trimtab.core.diagnosis import durations
 from trimtab.core.diagnosis.findings import Finding, Severity
+from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
-from trimtab.core.model.matching import (
-    Conflict,
-    ObservedAutoscaler,
-    acts_on_running_pods,
-    find_conflicts,
-    index_by_workload,
-    match_autoscalers,
-)
+from trimtab.core.model.matching import Conflict, ObservedAutoscaler
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.core.model.workloads import Workload
@@ -100,14 +94,18 @@ def gather(
         for one in sighted
         if one.workload and isinstance(verdicts[one.autoscaler.identity], Selector)
     ]
-    index = index_by_workload(observed)
-    matches = [(pod, match_autoscalers(index, workload, pod.labels)) for pod, workload in pods]
+    index = matching.index_by_workload(observed)
+    matches = [
+        (pod, matching.match_autoscalers(index, workload, pod.labels)) for pod, workload in pods
+    ]
     members: defaultdict[AutoscalerName, list[Pod]] = defaultdict(list)
-    for pod, matching in matches:
-        for each in matching:
+    for pod, matched in matches:
+        for each in matched:
             members[each.autoscaler.identity].append(pod)
     governed = [_govern(one, verdicts, members) for one in sighted]
-    conflicts = find_conflicts((matching for _, matching in matches), acts_on_running_pods)
+    conflicts = matching.find_conflicts(
+        (matched for _, matched in matches), matching.acts_on_running_pods
+    )
     return AutoscalerFacts(
         now, sorted(governed, key=lambda one: one.place), conflicts, tuple(unreadable)
     )

@@ -7,15 +7,15 @@ from typing import Final
 
 from trimtab.core.diagnosis.autoscalers import Governed
 from trimtab.core.diagnosis.findings import Finding, Severity
-from trimtab.core.model import autoscalers
+from trimtab.core.model import autoscalers, limit_ranges, quantities
 from trimtab.core.model.autoscalers import ContainerMode, UpdateMode
 from trimtab.core.model.hpa import Horizontal
-from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, PodPhase
-from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation.conditions import ConditionReason
-from trimtab.core.sizing.quotas import Quota, QuotaClaim, growth
+from trimtab.core.sizing import quotas
+from trimtab.core.sizing.quotas import Quota, QuotaClaim
 
 _LIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
 
@@ -90,7 +90,7 @@ def check_bounds(governed: Sequence[Governed], bounds: Bounds) -> Iterator[Findi
 
 def _check_policies(one: Governed, items: Sequence[LimitRangeItem]) -> Iterator[Finding]:
     """Find policies that contradict a limit range."""
-    item = effective_item(items, LimitRangeType.CONTAINER)
+    item = limit_ranges.effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return
     for policy in one.autoscaler.policies:
@@ -107,7 +107,8 @@ def _check_policies(one: Governed, items: Sequence[LimitRangeItem]) -> Iterator[
 def _disagree(
     one: Governed, container: str, resource: Resource, field: str, wanted: int, bound: int
 ) -> Finding:
-    shown, limit = format_amount(resource, wanted), format_amount(resource, bound)
+    shown = quantities.format_amount(resource, wanted)
+    limit = quantities.format_amount(resource, bound)
     side = "above the most" if field == "minAllowed" else "below the least"
     return Finding(
         Severity.PROBLEM,
@@ -120,18 +121,19 @@ def _disagree(
 
 def _check_targets(one: Governed, items: Sequence[LimitRangeItem]) -> Iterator[Finding]:
     """Find targets that a limit range cuts."""
-    item = effective_item(items, LimitRangeType.CONTAINER)
+    item = limit_ranges.effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return
     for told in one.autoscaler.recommendation or ():
         for resource, target in _amounts(told.target):
             most = (item.max or {}).get(resource)
             if most is not None and target > most:
+                wanted = quantities.format_amount(resource, target)
+                allowed = quantities.format_amount(resource, most)
                 yield Finding(
                     Severity.WARNING,
-                    f"container {told.container_name} should have "
-                    f"{format_amount(resource, target)} of {resource}, and a LimitRange of its "
-                    f"namespace allows {format_amount(resource, most)}: it gets no more",
+                    f"container {told.container_name} should have {wanted} of {resource}, and a "
+                    f"LimitRange of its namespace allows {allowed}: it gets no more",
                     f"kubectl -n {one.autoscaler.namespace} edit limitrange",
                     one.place,
                 )
@@ -141,7 +143,7 @@ def _amounts(amounts: Resources) -> Iterator[tuple[Resource, int]]:
     return ((resource, amounts[resource]) for resource in BOTH if resource in amounts)
 
 
-def _check_quotas(one: Governed, quotas: Sequence[Quota]) -> Iterator[Finding]:
+def _check_quotas(one: Governed, in_namespace: Sequence[Quota]) -> Iterator[Finding]:
     """Find quotas that leave no room for what is recommended."""
     wanted = {
         told.container_name: Allocation(told.target) for told in one.autoscaler.recommendation or ()
@@ -149,15 +151,17 @@ def _check_quotas(one: Governed, quotas: Sequence[Quota]) -> Iterator[Finding]:
     needed: Counter[QuotaClaim] = Counter()
     for pod in one.pods:
         if pod.phase in _LIVE:
-            needed.update(growth(pod, wanted))
-    for quota in quotas:
+            needed.update(quotas.growth(pod, wanted))
+    for quota in in_namespace:
         for claim, left in sorted(quota.left.items()):
             if needed[claim] > 0 and needed[claim] > left:
+                growth = quantities.format_amount(claim.resource, needed[claim])
+                free = quantities.format_amount(claim.resource, max(0, left))
                 yield Finding(
                     Severity.WARNING,
-                    f"its pods should grow by {format_amount(claim.resource, needed[claim])} of "
+                    f"its pods should grow by {growth} of "
                     f"{claim.side}.{claim.resource}, and the ResourceQuota {quota.name} leaves "
-                    f"{format_amount(claim.resource, max(0, left))}: some stay as they are",
+                    f"{free}: some stay as they are",
                     f"kubectl -n {quota.namespace} edit resourcequota {quota.name}",
                     one.place,
                 )

@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from trimtab.core.histogram.buckets import CORE, Buckets, Floats, Ints, truncate
+from trimtab.core.histogram import buckets
+from trimtab.core.histogram.buckets import CORE, Buckets, Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, Resource
@@ -118,8 +119,8 @@ def _work_out(
 ) -> EstimateSteps:
     layout, history = found.layout, found.history
     of_resource = settings.of(resource)
-    buckets, empty = _merge_buckets(found.aggregates, resource, layout)
-    percentiles = found.aggregates.bank(resource).ends_of(buckets)
+    reached, empty = _merge_buckets(found.aggregates, resource, layout)
+    percentiles = found.aggregates.bank(resource).ends_of(reached)
     floors = _split_floors(resource, layout, of_resource.pod_floor)
     confidences = estimators.confidence(
         history.first, history.last, history.count, of_resource.confidence_interval
@@ -134,7 +135,7 @@ def _work_out(
     }
     if found.held is not None:
         is_held, held = layout.groups["is_held"], found.held[:, BOTH.index(resource)]
-        kept = np.where(is_held[:, np.newaxis], truncate(held), estimated.scaled)
+        kept = np.where(is_held[:, np.newaxis], buckets.truncate(held), estimated.scaled)
         steps[StepKind.HELD] = kept
         floored = np.maximum(kept, floors[:, np.newaxis]).astype(np.int64)
         # A held target answers OOM kills by itself.
@@ -142,7 +143,7 @@ def _work_out(
         lacking = np.where(is_held, np.isnan(held[:, estimators.TARGET]), lacking)
     steps[StepKind.POD_MINIMUM] = floored
     steps |= _finish(resource, _raise_targets(floored, oom_floors), layout, settings)
-    return EstimateSteps(buckets, confidences, floors, oom_floors, steps, lacking)
+    return EstimateSteps(reached, confidences, floors, oom_floors, steps, lacking)
 
 
 def _split_floors(resource: Resource, layout: GroupColumns, pod_floor: int) -> Ints:
@@ -160,7 +161,7 @@ def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
     if not floors.any():
         return amounts
     raised = amounts.copy()
-    target = np.maximum(amounts[:, estimators.TARGET], truncate(floors).astype(np.int64))
+    target = np.maximum(amounts[:, estimators.TARGET], buckets.truncate(floors).astype(np.int64))
     raised[:, estimators.TARGET] = target
     raised[:, estimators.UPPER] = np.maximum(amounts[:, estimators.UPPER], target)
     return raised
@@ -191,15 +192,15 @@ def _merge_buckets(
     """Return the buckets of each group's percentiles, and True per group without any weight."""
     bank, sizes = aggregates.bank(resource), layout.sizes
     rows = aggregates.bank_rows(resource, layout.aggregates)
-    buckets = np.zeros((len(sizes), len(bank.quantiles)), np.uint8)
+    reached = np.zeros((len(sizes), len(bank.quantiles)), np.uint8)
     empty = np.zeros(len(sizes), np.bool_)
     alone, together = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
     lone_rows = rows[layout.starts[alone]]
-    buckets[alone], empty[alone] = bank.reached(lone_rows), bank.is_empty(lone_rows)
+    reached[alone], empty[alone] = bank.reached(lone_rows), bank.is_empty(lone_rows)
     if len(together):
         members = np.repeat(sizes > 1, sizes)
         group_of = np.repeat(np.arange(len(together)), sizes[together])
         merged = bank.merged_by(rows[members], group_of, len(together))
         everything = np.arange(len(together))
-        buckets[together], empty[together] = merged.reached(), merged.is_empty(everything)
-    return buckets, empty
+        reached[together], empty[together] = merged.reached(), merged.is_empty(everything)
+    return reached, empty

@@ -14,14 +14,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from trimtab.core.histogram import checkpoint as checkpoint_codec
 from trimtab.core.histogram.bank import HistogramBank
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Ints
 from trimtab.core.histogram.checkpoint import (
     AggregateCheckpoint,
     CheckpointError,
     HistogramCheckpoint,
-    check_version,
-    decode_histogram,
 )
 from trimtab.core.model import selectors
 from trimtab.core.model.autoscalers import AutoscalerName
@@ -111,9 +110,9 @@ def is_lighter(
 
 def _is_readable(checkpoint: AggregateCheckpoint) -> bool:
     try:
-        check_version(checkpoint)
-        decode_histogram(checkpoint.cpu_histogram, CPU_BUCKETS.count)
-        decode_histogram(checkpoint.memory_histogram, MEMORY_BUCKETS.count)
+        checkpoint_codec.check_version(checkpoint)
+        checkpoint_codec.decode_histogram(checkpoint.cpu_histogram, CPU_BUCKETS.count)
+        checkpoint_codec.decode_histogram(checkpoint.memory_histogram, MEMORY_BUCKETS.count)
     except CheckpointError:
         return False
     return True

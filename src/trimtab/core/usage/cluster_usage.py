@@ -15,12 +15,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from trimtab.core.histogram import checkpoint as checkpoint_codec
 from trimtab.core.histogram.buckets import Floats, Ints
-from trimtab.core.histogram.checkpoint import (
-    AggregateCheckpoint,
-    AggregateContent,
-    decode_aggregate,
-)
+from trimtab.core.histogram.checkpoint import AggregateCheckpoint, AggregateContent
 from trimtab.core.model import autoscalers
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.recommendation import RecommendationSettings
@@ -281,7 +278,7 @@ class Usage:
         self, name: AutoscalerName, container_name: str, checkpoint: AggregateCheckpoint
     ) -> None:
         """Restore a checkpoint of one container for an autoscaler that learns already."""
-        self.restore_all({(name, container_name): decode_aggregate(checkpoint)})
+        self.restore_all({(name, container_name): checkpoint_codec.decode_aggregate(checkpoint)})
 
     def restore_all(self, contents: Mapping[tuple[AutoscalerName, str], AggregateContent]) -> None:
         """Restore many checkpoints, which is cheaper than one after the other."""

@@ -18,7 +18,8 @@ import numpy as np
 from trimtab.core.histogram import row_table
 from trimtab.core.histogram.buckets import Ints
 from trimtab.core.histogram.memory_peaks import Booleans, Peaks, Windows
-from trimtab.core.model.autoscalers import AutoscalerName, policy_for
+from trimtab.core.model import autoscalers
+from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import to_seconds
 from trimtab.core.usage.checkpoints import CheckpointKey
@@ -44,13 +45,13 @@ class HistoryReplay:
         self,
         usage: Usage,
         namespace: str,
-        autoscalers: Iterable[AutoscalerName],
+        names: Iterable[AutoscalerName],
         pods: Mapping[str, PastPod],
     ) -> None:
         """Make a replay for autoscalers that learn already; `pods` has past pods by name."""
         self._usage = usage
         self._namespace = namespace
-        self._selectors = {name: usage.links.learners[name].selector for name in autoscalers}
+        self._selectors = {name: usage.links.learners[name].selector for name in names}
         self._pods = pods
         self._by_target = self._index_targets()
         self._learners: dict[str, list[AutoscalerName]] = {}
@@ -193,7 +194,7 @@ class HistoryReplay:
         if key not in self._aggregates:
             row = self._usage.aggregates.start(now)
             policies = self._usage.links.learners[name].autoscaler.policies
-            policy = policy_for(policies, container_name)
+            policy = autoscalers.policy_for(policies, container_name)
             self._usage.aggregates.override(row, () if policy is None else (policy,))
             self._aggregates[key] = row
         return self._usage.containers.add(self._aggregates[key])

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from trimtab.core.model import autoscalers, matching
+from trimtab.core.model import autoscalers, limits, matching
 from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost
-from trimtab.core.model.limits import amount_of
 from trimtab.core.model.pods import Container, Pod
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import startup_boost
@@ -103,7 +102,10 @@ def _boosts(before: Pod, pod: Pod) -> list[tuple[int, int]]:
     """Return CPU request and limit of every container that was boosted before."""
     boosted = startup_boost.boosted_containers(before)
     return [
-        (amount_of(each.spec.requests, Resource.CPU), amount_of(each.spec.limits, Resource.CPU))
+        (
+            limits.amount_of(each.spec.requests, Resource.CPU),
+            limits.amount_of(each.spec.limits, Resource.CPU),
+        )
         for each in pod.containers
         if each.name in boosted
     ]
@@ -114,7 +116,7 @@ def _wants_more_than_an_end(pod: Pod, governor: Autoscaler) -> bool:
     boosted = startup_boost.boosted_containers(pod)
     targets = {entry.container_name: entry.target for entry in governor.recommendation or ()}
     return any(
-        amount_of(each.current.requests, kind) != amount
+        limits.amount_of(each.current.requests, kind) != amount
         for each in pod.containers
         for kind, amount in targets.get(each.name, {}).items()
         if kind is not Resource.CPU or each.name not in boosted
@@ -156,16 +158,16 @@ def _waits(container: Container, names: frozenset[str]) -> bool:
     """Return True if the container is one of `names` and has more CPU than its spec requests."""
     if container.name not in names or container.status is None:
         return False
-    has = amount_of(container.status.requests, Resource.CPU)
-    return has > amount_of(container.spec.requests, Resource.CPU)
+    has = limits.amount_of(container.status.requests, Resource.CPU)
+    return has > limits.amount_of(container.spec.requests, Resource.CPU)
 
 
 def _keeps(container: Container, boosted: tuple[str, ...]) -> tuple[Resources, Resources]:
     """Return the requests and limits that the end of a boost may not change."""
-    requests, limits = container.spec.requests or {}, container.spec.limits or {}
+    requests, bounds = container.spec.requests or {}, container.spec.limits or {}
     if container.name not in boosted:
-        return requests, limits
-    return _but_cpu(requests), _but_cpu(limits)
+        return requests, bounds
+    return _but_cpu(requests), _but_cpu(bounds)
 
 
 def _but_cpu(amounts: Resources) -> Resources:

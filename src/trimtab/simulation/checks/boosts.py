@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.model import matching
-from trimtab.core.model.autoscalers import Autoscaler, is_paused
+from trimtab.core.model import autoscalers, matching
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState
 from trimtab.core.sizing import startup_boost
@@ -85,14 +84,14 @@ class Boosts(Checker):
             pod.is_deleting,
             pod.resize is ResizeState.IN_PROGRESS,
             any(container.restarts_on_resize for container in pod.containers),
-            any(map(is_paused, governors)),
+            any(map(autoscalers.is_paused, governors)),
         )
         return not any(waits)
 
     def _expired(self, pod: Pod) -> frozenset[str]:
         """Return the containers whose boost seems over in any recent version of the pod."""
         now = self.world.now()
-        governors: list[Autoscaler | None] = [
+        governors: list[autoscalers.Autoscaler | None] = [
             *self.past.governors(pod, matching.acts_on_running_pods)
         ]
         timeline = self._boosted.get(pod.uid)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from trimtab.core.changes.change import Thresholds, measure_change
-from trimtab.core.model import limits, matching
+from trimtab.core.changes import change
+from trimtab.core.changes.change import Thresholds
+from trimtab.core.model import limits, matching, pods
 from trimtab.core.model.autoscalers import Autoscaler, Held, UpdateMode
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod, keeps_from_eviction
+from trimtab.core.model.pods import PUT_OFF, Allocation, Container, Pod
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing import capping, container_resources, startup_boost
 from trimtab.simulation.checks import pod_changes
@@ -70,7 +71,11 @@ class Modes(Checker):
         evicted pods that have no successor, or evictions that changed nothing (F16).
         """
         world, namespace = self.world, pod.namespace
-        if keeps_from_eviction(pod.annotations) or pod.owner is None or pod.owner.kind in _ORDERLY:
+        if (
+            pods.keeps_from_eviction(pod.annotations)
+            or pod.owner is None
+            or pod.owner.kind in _ORDERLY
+        ):
             return True
         bounds = (*world.limit_ranges, *world.quotas)
         budgets = [each for each in world.budgets if each.namespace == namespace]
@@ -93,8 +98,8 @@ class Modes(Checker):
         ]
 
     def _lacks_pods(self, workload: WorkloadObject) -> bool:
-        pods = self.world.pods_by_owner.under(workload.uid)
-        return sum(not each.is_deleting for each in pods) < (workload.replicas or 0)
+        owned = self.world.pods_by_owner.under(workload.uid)
+        return sum(not each.is_deleting for each in owned) < (workload.replicas or 0)
 
 
 def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
@@ -127,7 +132,7 @@ def _needs_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) ->
         governor.recommendation, pod, governor.policies, ranges, governor.held
     )
     recommended = [each for each in capped.recommendations if each.container_name in scaled]
-    growth = measure_change(pod, recommended, only_growth=True)
+    growth = change.measure_change(pod, recommended, only_growth=True)
     enough = Thresholds().smallest_change
     return growth.outside_bounds or growth.relative_difference >= enough
 
@@ -208,8 +213,8 @@ class HorizontalHolds(Checker):
         # Components list all objects before they act, so they know the initial ones.
         return since == self._begins or now - since > self.rules.staleness
 
-    def _follow(self, change: Change[HorizontalScaler]) -> None:
-        self._since[change.name.namespace, change.name.name] = self.world.now()
+    def _follow(self, event: Change[HorizontalScaler]) -> None:
+        self._since[event.name.namespace, event.name.name] = self.world.now()
 
 
 def _is_same(kind: Resource, old: Allocation, new: Allocation) -> bool:

@@ -9,9 +9,10 @@ import math
 
 import numpy as np
 
+from trimtab.core.histogram import checkpoint as checkpoint_codec
 from trimtab.core.histogram.bank import HistogramBank
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
-from trimtab.core.histogram.checkpoint import HistogramContent, decode_histogram
+from trimtab.core.histogram.checkpoint import HistogramContent
 from trimtab.core.model.resources import Resource
 from trimtab.core.recommendation.cost.held import CPU, MEMORY, HeldTargets
 from trimtab.core.recommendation.cost.levels import Sightings, find_sightings
@@ -71,7 +72,7 @@ def restore(targets: HeldTargets, row: int, saved: SavedTargets, names: NameTabl
         math.inf,
     )
     if saved.cpu_histogram is not None:
-        content = decode_histogram(saved.cpu_histogram, CPU_BUCKETS.count)
+        content = checkpoint_codec.decode_histogram(saved.cpu_histogram, CPU_BUCKETS.count)
         targets.cpu.load_each(np.array([record["cpu_row"]]), [content])
     targets.find_cheapest(np.array([row]))
 

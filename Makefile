@@ -20,8 +20,7 @@ demo: .venv/ready ## a simulated cluster and the real components, live, for a mi
 	$(BIN)/trimtab demo
 
 test: .venv/ready ## every test on all cores, with branch coverage of core and api; names the slowest
-	$(BIN)/pytest -q -n $(WORKERS) --dist load --maxschedchunk 1 -m "long and $(NEAR)" --durations 5
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not long and $(NEAR)" --durations 15 --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95
+	$(BIN)/pytest -q -n $(WORKERS) --dist load --maxschedchunk 1 -m "long and $(NEAR)" --durations 5 && $(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not long and $(NEAR)" --durations 15 --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95
 
 quick: .venv/ready ## the tests nearest to what changed against main, in under a minute
 	$(BIN)/python tests/quick.py

@@ -138,17 +138,17 @@ def test_at_the_first_look_a_lease_is_as_old_as_it_says(
 ) -> None:
     tenure = a_tenure(renewed_at=renewed_at)
 
-    seen = roles.sight(None, tenure, now=START, wall_time=NOW)
+    seen = roles.observe(None, tenure, now=START, wall_time=NOW)
 
     assert seen == Sighting(tenure, since)
 
 
 def test_after_that_only_our_own_clock_counts_however_wrong_the_holders_is() -> None:
     hour_behind = NOW - minutes(60)
-    first = roles.sight(None, a_tenure(renewed_at=hour_behind), now=START, wall_time=NOW)
+    first = roles.observe(None, a_tenure(renewed_at=hour_behind), now=START, wall_time=NOW)
     renewed = a_tenure(renewed_at=hour_behind + 2 * SECOND)
-    second = roles.sight(first, renewed, now=START + 2 * SECOND, wall_time=NOW + 2 * SECOND)
-    third = roles.sight(second, renewed, now=START + 9 * SECOND, wall_time=NOW + 9 * SECOND)
+    second = roles.observe(first, renewed, now=START + 2 * SECOND, wall_time=NOW + 2 * SECOND)
+    third = roles.observe(second, renewed, now=START + 9 * SECOND, wall_time=NOW + 9 * SECOND)
 
     assert first.is_over(START)
     assert third == second == Sighting(renewed, START + 2 * SECOND)

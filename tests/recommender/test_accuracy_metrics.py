@@ -31,7 +31,7 @@ class Measured:
         }
 
     async def tick(self) -> None:
-        self.meter.note(await self.recommender.tick(), self.recommender.knowledge)
+        self.meter.note(await self.recommender.tick(), self.recommender.state)
         self.world.wait(minutes(1))
 
     def grown(self, name: str, **labels: str) -> float:

@@ -67,12 +67,12 @@ async def test_who_cannot_tell_of_a_tick_goes_on_with_the_next_one() -> None:
     world = a_world()
     told = []
 
-    def tell(turnout: TickResult) -> None:
-        told.append(turnout)
+    def tell(result: TickResult) -> None:
+        told.append(result)
         raise IndexError("told wrongly")
 
     recommender = Recommender(
-        world, world, settings=RecommenderSettings(), clock=world.clock, tell=tell
+        world, world, settings=RecommenderSettings(), clock=world.clock, report=tell
     )
     running = asyncio.create_task(recommender.run())
     await world.tick_done()

@@ -44,7 +44,7 @@ class Watched:
 
     def __init__(self, world: RecommenderCluster, **settings: object) -> None:
         self.measured = Measured(world)
-        source = ExternalUsage(self.measured, lambda: self.recommender.knowledge)
+        source = ExternalUsage(self.measured, lambda: self.recommender.state)
         given = RecommenderSettings(**settings)  # type: ignore[arg-type]
         self.recommender = Recommender(world, source, settings=given, clock=world.clock)
 

@@ -85,14 +85,14 @@ async def test_the_first_recommendation_is_made_with_history() -> None:
     async with running(recommender):
         await passes(timedelta(seconds=1))
         first, condition = cpu(world), world.condition("FetchingHistory")
-        turnout = recommender.last_turnout
+        result = recommender.last_result
 
     assert first > 800
     assert memory(world) > 2000 * MIB
     assert condition is None
-    assert turnout is not None
-    assert turnout.report is not None
-    report = turnout.report
+    assert result is not None
+    assert result.report is not None
+    report = result.report
     assert report.past_cpu.accepted == report.past_memory.accepted == SAMPLES
     assert report.histories == 1
     assert report.cpu.accepted == 0
@@ -422,9 +422,9 @@ async def test_a_deleted_autoscaler_is_not_read_for() -> None:
         past.is_down = False
         await passes(minutes(6))
 
-    assert recommender.knowledge.served == {}
-    assert [each.history_of for each in recommender.knowledge.subjects.values()] == [None]
-    assert len(recommender.knowledge.usage.containers) == 1
+    assert recommender.state.served == {}
+    assert [each.history_of for each in recommender.state.subjects.values()] == [None]
+    assert len(recommender.state.usage.containers) == 1
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ async def test_f12_what_is_known_of_sidecars_does_not_grow_from_tick_to_tick() -
         await work(world, recommender, 1)
         # The pod is told anew, as it is after each change of its status.
         world.put_pod(replace(world.pod("web-0"), resource_version=str(world.clock.now())))
-        usage = recommender.knowledge.usage
+        usage = recommender.state.usage
         sizes.add((len(usage.containers), len(usage.aggregates)))
 
     assert sizes == {(2, 2)}
@@ -314,13 +314,13 @@ async def test_f33_rollouts_and_jobs_with_labels_of_their_own_leave_memory_flat(
         if rollout:
             world.end(f"web-{rollout - 1}")
         await work(world, recommender, 1)
-        sizes.append(len(recommender._knowledge.usage.aggregates))
+        sizes.append(len(recommender._state.usage.aggregates))
 
     assert max(sizes[150:]) <= max(sizes[:150])
     assert max(sizes) <= 75
-    assert len(recommender._knowledge.usage.containers) == 1
-    assert len(recommender._knowledge.oom_watch._looks) <= 12
-    assert len(recommender._knowledge.pods.counted_kills) <= 1
+    assert len(recommender._state.usage.containers) == 1
+    assert len(recommender._state.oom_watch._looks) <= 12
+    assert len(recommender._state.pods.counted_kills) <= 1
 
 
 async def test_f5_a_container_with_memory_alone_is_not_taken_for_garbage() -> None:

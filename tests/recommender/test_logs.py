@@ -14,7 +14,7 @@ from trimtab.recommender.reports import TickResult
 async def tell_of_tick(world: RecommenderCluster, recommender: Recommender) -> list[EventDict]:
     with structlog.testing.capture_logs() as told:
         at = world.clock.now()
-        logs.tell(TickResult(at, await recommender.tick()), recommender.knowledge)
+        logs.log_tick(TickResult(at, await recommender.tick()), recommender.state)
     world.wait(minutes(1))
     return list(told)
 
@@ -30,7 +30,7 @@ async def world() -> RecommenderCluster:
 
 def test_history_is_told_with_how_it_is_labelled() -> None:
     with structlog.testing.capture_logs() as told:
-        logs.tell_of_history(3, {"job": "kubelet"})
+        logs.log_history(3, {"job": "kubelet"})
 
     assert told == [
         {"event": "history read", "log_level": "info", "namespaces": 3, "job": "kubelet"}
@@ -104,7 +104,7 @@ async def test_what_was_saved_at_the_end_is_told(world: RecommenderCluster) -> N
     world.wait(minutes(1))
     await recommender.tick()
     with structlog.testing.capture_logs() as told:
-        logs.tell_of_saving(await recommender.save_all())
+        logs.log_saving(await recommender.save_all())
 
     (said,) = told
     assert (said["event"], said["written"], said["unsaved"]) == ("checkpoints saved", 1, 0)
@@ -118,7 +118,7 @@ async def test_how_much_could_not_be_saved_at_the_end_is_a_warning(
     world.wait(minutes(1))
     await recommender.tick()
     with structlog.testing.capture_logs() as told:
-        logs.tell_of_saving(await recommender.save_all(within=minutes(0)))
+        logs.log_saving(await recommender.save_all(within=minutes(0)))
 
     assert [(one["event"], one["unsaved"], one["log_level"]) for one in told] == [
         ("checkpoints unsaved", 1, "warning"),

@@ -25,8 +25,8 @@ class Kept:
     memory_bytes: int
 
 
-def count_objects(knowledge: RecommenderState) -> dict[str, int]:
-    usage, pods, watch = knowledge.usage, knowledge.pods, knowledge.oom_watch
+def count_objects(state: RecommenderState) -> dict[str, int]:
+    usage, pods, watch = state.usage, state.pods, state.oom_watch
     return {
         "aggregates": len(usage.aggregates),
         "histograms": len(usage.aggregates.cpu) + len(usage.aggregates.memory),
@@ -35,7 +35,7 @@ def count_objects(knowledge: RecommenderState) -> dict[str, int]:
         "kills": len(pods.counted_kills) + len(usage.aggregates.oom_ledger),
         "looks": len(watch._looks) + len(watch._gone_since) + len(watch._last_kills),
         "label sets": len(usage.links._siblings) + len(usage.links._labels_by_pin),
-        "subjects": len(knowledge.subjects) + len(usage.links.learners),
+        "subjects": len(state.subjects) + len(usage.links.learners),
     }
 
 
@@ -79,7 +79,7 @@ async def live_a_week(*, restarts: bool) -> list[Kept]:
         if into_the_day == TICKS_A_DAY - 1:
             world.readings.clear()
             world.compact()
-            days.append(Kept(count_objects(recommender.knowledge), held_memory()))
+            days.append(Kept(count_objects(recommender.state), held_memory()))
     return days
 
 

@@ -38,7 +38,7 @@ class Metered:
 
     async def tick(self) -> None:
         at = self.world.clock.now()
-        self.meter.note(TickResult(at, await self.recommender.tick()), self.recommender.knowledge)
+        self.meter.note(TickResult(at, await self.recommender.tick()), self.recommender.state)
         self.world.wait(minutes(1))
 
     def grown(self, series: str) -> float:
@@ -199,7 +199,7 @@ async def test_a_tick_that_saw_nothing_or_failed_is_not_timed(metered: Metered) 
     metered.world.view_age = None
     await metered.tick()
     failed = TickResult(metered.world.clock.now(), failure=ValueError("odd"))
-    metered.meter.note(failed, metered.recommender.knowledge)
+    metered.meter.note(failed, metered.recommender.state)
 
     assert metered.grown(TICKS) == 0
     assert metered.grown("vpa_recommender_failed_ticks_total") == 1

@@ -425,15 +425,15 @@ async def test_an_autoscaler_is_forgotten_when_its_checkpoints_are_deleted() -> 
     await work(world, recommender := world.recommender(), 5)
     world.remove_autoscaler()
     await work(world, recommender, 2)
-    known_while_stored = set(recommender.knowledge.subjects)
-    served_while_stored = set(recommender.knowledge.served)
+    known_while_stored = set(recommender.state.subjects)
+    served_while_stored = set(recommender.state.served)
     await work(world, recommender, 15)
 
     assert known_while_stored == {AutoscalerName("default", "web")}
     assert served_while_stored == set()
     assert list(world.checkpoints) == []
-    assert not recommender.knowledge.subjects
-    assert not recommender.knowledge.usage.links.learners
+    assert not recommender.state.subjects
+    assert not recommender.state.usage.links.learners
 
 
 async def test_the_original_may_write_between_without_a_window_counting_twice() -> None:

@@ -135,7 +135,7 @@ async def test_f5_f8_a_job_that_lived_between_two_ticks_teaches_and_is_not_forgo
     await asyncio.gather(running, return_exceptions=True)
 
     assert memory(world) >= 1200 * MIB
-    assert len(recommender._knowledge.usage.containers) == 0
+    assert len(recommender._state.usage.containers) == 0
 
 
 async def test_f6_a_kill_seconds_before_the_edge_of_a_window_is_recorded_once() -> None:
@@ -311,14 +311,14 @@ async def test_f8_an_eviction_that_is_told_after_its_pod_is_gone_still_counts() 
     await world.tick_done()
     world.end("web-0")
     await world.tick_done()
-    recommender.knowledge.oom_watch.note_eviction(eviction)
+    recommender.state.oom_watch.note_eviction(eviction)
     await world.tick_done()
     await world.tick_done()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
     assert memory(world) >= 6000 * MIB
-    assert len(recommender.knowledge.usage.containers) == 0
+    assert len(recommender.state.usage.containers) == 0
 
 
 async def test_an_eviction_for_want_of_memory_counts_with_what_was_used() -> None:
@@ -361,8 +361,8 @@ async def test_kills_of_containers_that_nobody_is_for_are_told_apart() -> None:
     total = TickReport()
     for _ in range(3):
         await world.tick_done()
-        turnout = recommender.last_turnout
-        total += turnout.report if turnout and turnout.report else TickReport()
+        result = recommender.last_result
+        total += result.report if result and result.report else TickReport()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

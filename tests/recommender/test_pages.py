@@ -16,7 +16,7 @@ from trimtab.recommender.settings import RecommenderSettings
 def page(world: RecommenderCluster, recommender: Recommender, name: str = "web") -> Any:
     query = {"namespace": "default", "autoscaler": name}
     origin = Origin(NumbersFrom.RECOMMENDER, world.clock.now(), remarks=("as told",))
-    return json.loads(show_page(recommender.knowledge, RecommenderSettings(), query, origin))
+    return json.loads(show_page(recommender.state, RecommenderSettings(), query, origin))
 
 
 def a_world() -> RecommenderCluster:

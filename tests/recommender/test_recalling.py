@@ -20,8 +20,8 @@ def written(world: RecommenderCluster) -> list[int]:
 
 async def recalled(world: RecommenderCluster) -> NumbersPage:
     settings, now = RecommenderSettings(), world.clock.now()
-    knowledge = await recall(world, settings, now)
-    page = explain(knowledge, WEB, settings, Origin(NumbersFrom.CHECKPOINTS, now))
+    state = await recall(world, settings, now)
+    page = explain(state, WEB, settings, Origin(NumbersFrom.CHECKPOINTS, now))
     assert page is not None
     return page
 

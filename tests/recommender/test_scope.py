@@ -224,12 +224,12 @@ async def test_run_ticks_at_once_and_a_failing_tick_does_not_end_it(
     recommender = world.recommender()
     running = asyncio.create_task(recommender.run())
     await world.tick_done()
-    failed = recommender.last_turnout
+    failed = recommender.last_result
     first = world.clock.now()
     world.is_broken = False
     for _ in range(3):
         await world.tick_done()
-    worked = recommender.last_turnout
+    worked = recommender.last_result
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

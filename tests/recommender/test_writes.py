@@ -74,12 +74,12 @@ async def test_f34_statuses_are_written_for_those_that_changed_and_nobody_else(
     before = world.requests["publish_status"]
     for number in range(changed):
         world.loads[f"web-{number}-0"] = Load(memory=4000 * MIB)
-    creeping = (await tick(world, recommender)).held_back
+    small_changes = (await tick(world, recommender)).held_back
     for _ in range(2):
         await tick(world, recommender)
     written = world.requests["publish_status"] - before
 
-    assert creeping == count - changed
+    assert small_changes == count - changed
     assert changed <= written <= 3 * changed
 
 
@@ -161,7 +161,7 @@ async def test_a_lower_bound_that_passes_a_request_is_written_in_that_tick() -> 
     said = []
     for _ in range(30):
         await tick(world, recommender)
-        (now,) = recommender.knowledge.publications.amounts().numbers
+        (now,) = recommender.state.publications.amounts().numbers
         (one,) = world.autoscaler().recommendation or ()
         said.append((int(now[1, 1]), (one.lower_bound or {})[Resource.MEMORY]))
 

@@ -146,9 +146,9 @@ def test_what_is_told_of_a_hold_has_the_keys_of_the_page() -> None:
         pytest.param(role_news.Outdated(PLAN), id="an old view"),
     ],
 )
-def test_what_is_told_of_a_role_has_the_keys_of_the_page(news: role_news.News) -> None:
+def test_what_is_told_of_a_role_has_the_keys_of_the_page(news: role_news.RoleReport) -> None:
     with capture_logs() as said:
-        RoleLogger().tell(news)
+        RoleLogger().log(news)
 
     assert [one.keys() - ALWAYS for one in said] == [documented()[said[0]["event"]]]
 

@@ -15,9 +15,9 @@ from trimtab.core.roles import Standing
 from trimtab.roles.controller import RoleKeeper
 from trimtab.roles.reports import (
     Broken,
-    News,
     Outdated,
     RoleChangeFailed,
+    RoleReport,
     RolesPlanned,
     RoleViewNotReady,
 )
@@ -32,7 +32,7 @@ class Scene:
 
     def __init__(self, **settings: object) -> None:
         self.cluster = StatefulSetCluster()
-        self.news: list[News] = []
+        self.news: list[RoleReport] = []
         self.may_act = True
         clock = self.cluster.clock
         started = clock.now()
@@ -42,7 +42,7 @@ class Scene:
             clock=clock,
             elapsed=lambda: clock.now() - started,
             may_act=lambda: self.may_act,
-            tell=self.news.append,
+            report=self.news.append,
         )
 
     async def tick(self, times: int = 1) -> None:
@@ -50,7 +50,7 @@ class Scene:
             await self.keeper.tick()
             await self.cluster.clock.sleep(SECOND)
 
-    def told(self, kind: type[News]) -> int:
+    def told(self, kind: type[RoleReport]) -> int:
         return sum(isinstance(each, kind) for each in self.news)
 
     def standings(self) -> list[Standing]:

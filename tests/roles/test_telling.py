@@ -16,13 +16,13 @@ from trimtab.roles.pages import show_roles
 from trimtab.roles.reports import (
     Broken,
     Changed,
-    News,
     Outdated,
     RoleChange,
     RoleChangeFailed,
+    RoleReport,
     RolesPlanned,
     RoleViewNotReady,
-    tell_nobody,
+    discard,
 )
 
 POST = Post(WorkloadName("default", "StatefulSet", "db"), "db-leader", frozenset({"uid-db"}))
@@ -32,11 +32,11 @@ VACANT = RolePlan(POST, Standing.EXPIRED)
 ABOUT = {"workload": "default/StatefulSet/db", "lease": "db-leader"}
 
 
-def logged(*news: News) -> list[Any]:
+def logged(*news: RoleReport) -> list[Any]:
     narrator = RoleLogger()
     with capture_logs() as said:
         for each in news:
-            narrator.tell(each)
+            narrator.log(each)
     return [dict(each) for each in said]
 
 
@@ -48,7 +48,7 @@ def logged(*news: News) -> list[Any]:
         pytest.param(Outdated(PLAN), "lease not as seen", id="an old view"),
     ],
 )
-def test_each_event_says_which_workload_and_lease_it_is_about(news: News, event: str) -> None:
+def test_each_event_says_which_workload_and_lease_it_is_about(news: RoleReport, event: str) -> None:
     (said,) = logged(news)
 
     assert said["event"] == event
@@ -76,7 +76,7 @@ def test_a_blind_tick_is_told_and_a_broken_one_was_told_by_the_loop() -> None:
 
 
 def test_news_may_be_for_nobody() -> None:
-    tell_nobody(RoleViewNotReady())
+    discard(RoleViewNotReady())
 
 
 def value(name: str, **labels: str) -> float:
@@ -113,7 +113,7 @@ def test_workloads_are_counted_by_how_they_stand() -> None:
         pytest.param(Broken(ValueError()), "vpa_roles_failed_ticks_total", {}, id="a broken one"),
     ],
 )
-def test_each_kind_of_news_is_counted(news: News, name: str, labels: dict[str, str]) -> None:
+def test_each_kind_of_news_is_counted(news: RoleReport, name: str, labels: dict[str, str]) -> None:
     before = value(name, **labels)
     metrics.note(news)
 

@@ -101,7 +101,7 @@ class Stage:
 
     def tell(self, fact: Fact) -> None:
         """Let something be known that nobody did."""
-        self.world.tell(fact)
+        self.world.record(fact)
 
     def start(self, toy: "Toy", name: str = "toy") -> Process:
         """A copy of a toy, which runs from now on."""

@@ -197,7 +197,7 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
-def tell(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Describe an error of the network, in words for people where there are any."""
     match error:
         case ssl.SSLCertVerificationError():

@@ -144,7 +144,7 @@ def list_posts(workloads: Iterable[Workload], named: Mapping[WorkloadName, str])
     return [Post(name, lease, frozenset(uids)) for name, (lease, uids) in leases.items()]
 
 
-def sight(
+def observe(
     before: Sighting | None, tenure: Tenure, *, now: timedelta, wall_time: datetime
 ) -> Sighting:
     """Return the sighting of a lease now, given the one before."""

@@ -90,7 +90,7 @@ CHANGES: Final = ArrayHistogram(
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _LastTargets:
     """Uncapped targets, update modes and group links at the end of a tick."""
 
     targets: UncappedTargets
@@ -104,18 +104,18 @@ class QualityMeter:
     """Compares samples with the recommendations that stood before they came."""
 
     def __init__(self) -> None:
-        self._told: _Told | None = None
+        self._last: _LastTargets | None = None
 
-    def note(self, report: TickReport, knowledge: RecommenderState) -> None:
+    def note(self, report: TickReport, state: RecommenderState) -> None:
         """Count the samples of a tick, and the changes of recommendations in it."""
-        if self._told is not None:
+        if self._last is not None:
             for accepted in report.accepted:
-                _compare(self._told, accepted)
-        targets = knowledge.publications.uncapped_targets()
-        told = _Told(targets, _modes(targets, knowledge.subjects), _groups_by_aggregate(targets))
-        if self._told is not None:
-            _count_changes(self._told.targets, told, knowledge.usage.aggregates.ints("feeders"))
-        self._told = told
+                _compare(self._last, accepted)
+        targets = state.publications.uncapped_targets()
+        last = _LastTargets(targets, _modes(targets, state.subjects), _groups_by_aggregate(targets))
+        if self._last is not None:
+            _count_changes(self._last.targets, last, state.usage.aggregates.ints("feeders"))
+        self._last = last
 
 
 def _modes(targets: UncappedTargets, subjects: Mapping[AutoscalerName, AutoscalerState]) -> Ints:
@@ -130,15 +130,15 @@ def _groups_by_aggregate(targets: UncappedTargets) -> Ints:
     return groups
 
 
-def _compare(told: _Told, accepted: Accepted) -> None:
+def _compare(last: _LastTargets, accepted: Accepted) -> None:
     """Observe samples, by the update mode of the autoscalers that recommend for them."""
     # groups, targets, modes: int64[samples]; usage: float64[samples]
-    within = accepted.aggregates < len(told.group_of)
-    groups = told.group_of[accepted.aggregates[within]]
+    within = accepted.aggregates < len(last.group_of)
+    groups = last.group_of[accepted.aggregates[within]]
     usage = accepted.values[within][groups >= 0]
     groups = groups[groups >= 0]
-    targets = told.targets.amounts[groups, BOTH.index(accepted.resource)]
-    modes = told.modes[groups]
+    targets = last.targets.amounts[groups, BOTH.index(accepted.resource)]
+    modes = last.modes[groups]
     scale = _SCALES[accepted.resource]
     is_oom = _BOOLEANS[accepted.is_oom_kill]
     for mode, is_missing in product(row_table.list_distinct(modes).tolist(), (False, True)):
@@ -179,16 +179,16 @@ def _observe(pair: _Pair, mode: str, is_oom: str, *, is_missing: bool) -> None:
         MEMORY_RECOMMENDATIONS.observe(pair.recommended, mode, is_oom)
 
 
-def _count_changes(before: UncappedTargets, told: _Told, feeders: Ints) -> None:
+def _count_changes(before: UncappedTargets, last: _LastTargets, feeders: Ints) -> None:
     """Observe relative changes of targets, for groups that had a target before."""
-    after = told.targets
+    after = last.targets
     if not len(after.layout):
         return
     # old: int64[groups, resources]; pods, sizes, kinds: int64[groups]
     old = _align(before, after)
     pods = np.add.reduceat(feeders[after.layout.aggregates], after.layout.starts)
     sizes = np.minimum(np.log2(np.maximum(pods, 1)).astype(np.int64), _LARGEST_SIZE)
-    kinds = told.modes + len(_MODES) * sizes
+    kinds = last.modes + len(_MODES) * sizes
     for column, resource in enumerate(BOTH):
         comparable = (old[:, column] > 0) & (after.amounts[:, column] >= 0)
         for kind in row_table.list_distinct(kinds[comparable]).tolist():

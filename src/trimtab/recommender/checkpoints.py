@@ -29,20 +29,20 @@ from trimtab.recommender.writes import Writers
 
 
 def draft_checkpoints(
-    knowledge: RecommenderState, names: Iterable[AutoscalerName], now: datetime
+    state: RecommenderState, names: Iterable[AutoscalerName], now: datetime
 ) -> list[Checkpoint]:
     """Return the checkpoints of some autoscalers, as they would be written now."""
-    aggregates = usage_checkpoints.encode_checkpoints(knowledge.usage, names, now)
+    aggregates = usage_checkpoints.encode_checkpoints(state.usage, names, now)
     supplements = usage_extras.collect_supplements(
-        knowledge.usage, aggregates, knowledge.pods.counted_kills, now
+        state.usage, aggregates, state.pods.counted_kills, now
     )
     drafts = []
     for (name, container), aggregate in aggregates.items():
-        subject = knowledge.subjects[name]
+        subject = state.subjects[name]
         supplement = replace(
             supplements[name, container],
             is_relearning=container in subject.relearning,
-            targets=knowledge.publications.held.save((name, container)),
+            targets=state.publications.held.save((name, container)),
         )
         annotations = {SUPPLEMENT: checkpoint_extras.encode_supplement(supplement, now)}
         if digest := selectors.fingerprint(subject.autoscaler.selector):
@@ -74,10 +74,10 @@ def is_same(draft: Checkpoint, stored: Checkpoint) -> bool:
     )
 
 
-def note_stored(knowledge: RecommenderState, checkpoints: Iterable[Checkpoint]) -> None:
+def note_stored(state: RecommenderState, checkpoints: Iterable[Checkpoint]) -> None:
     """Record which containers have a stored checkpoint."""
     for checkpoint in checkpoints:
-        subject = knowledge.subjects[owner_of(checkpoint)]
+        subject = state.subjects[owner_of(checkpoint)]
         if checkpoint.container_name not in subject.saved:
             subject.saved |= {checkpoint.container_name}
 
@@ -117,35 +117,35 @@ class CheckpointKeeper:
     """True if time ran out before all orphans of the last search were deleted."""
 
     async def save_due(
-        self, knowledge: RecommenderState, writers: Writers, now: datetime
+        self, state: RecommenderState, writers: Writers, now: datetime
     ) -> TickReport:
         """Write the checkpoints of the autoscalers whose turn has come."""
-        served, settings = knowledge.served, self.settings
+        served, settings = state.served, self.settings
         due = checkpoint_rotation.list_due(
             {name: subject.turn for name, subject in served.items()},
             now,
             rotation=settings.checkpoint_rotation,
             tick=settings.interval,
             young={name for name, subject in served.items() if subject.is_young},
-            quiet=knowledge.publications.list_saved(settings.publishing.bound_move_fraction),
+            quiet=state.publications.list_saved(settings.publishing.bound_move_fraction),
         )
-        return await self._save_in_portions(knowledge, due, writers, now)
+        return await self._save_in_portions(state, due, writers, now)
 
     async def save_all(
-        self, knowledge: RecommenderState, writers: Writers, now: datetime
+        self, state: RecommenderState, writers: Writers, now: datetime
     ) -> TickReport:
         """Write all checkpoints, the greatest possible loss first."""
-        served = knowledge.served
+        served = state.served
         order = checkpoint_rotation.list_by_worth(
             {name: subject.turn for name, subject in served.items()},
-            usage_checkpoints.count_samples(knowledge.usage, served),
+            usage_checkpoints.count_samples(state.usage, served),
             {name for name, subject in served.items() if subject.is_young},
         )
-        return await self._save_in_portions(knowledge, order, writers, now)
+        return await self._save_in_portions(state, order, writers, now)
 
     async def _save_in_portions(
         self,
-        knowledge: RecommenderState,
+        state: RecommenderState,
         order: Sequence[AutoscalerName],
         writers: Writers,
         now: datetime,
@@ -158,26 +158,26 @@ class CheckpointKeeper:
         for begin in range(0, len(order), _PORTION):
             portion = order[begin : begin + _PORTION]
             if writers.is_late():
-                known = [knowledge.usage.links.learners[name].container_names for name in portion]
+                known = [state.usage.links.learners[name].container_names for name in portion]
                 report += TickReport(checkpoints_left=sum(map(len, known)))
             else:
-                report += await self.save(knowledge, portion, writers, now)
+                report += await self.save(state, portion, writers, now)
         return report
 
     async def save(
         self,
-        knowledge: RecommenderState,
+        state: RecommenderState,
         names: Iterable[AutoscalerName],
         writers: Writers,
         now: datetime,
     ) -> TickReport:
         """Write the checkpoints of some autoscalers that differ from the stored ones."""
-        chosen = [name for name in names if not _fetches_history(knowledge.subjects[name])]
+        chosen = [name for name in names if not _fetches_history(state.subjects[name])]
         if not chosen:
             return TickReport()
-        drafts = self._place(filter(holds_anything, draft_checkpoints(knowledge, chosen, now)))
+        drafts = self._place(filter(holds_anything, draft_checkpoints(state, chosen, now)))
         changed = list(filter(self._is_news, drafts))
-        refused = self._poorer(knowledge, changed)
+        refused = self._poorer(state, changed)
         named = [
             (f"{draft.namespace}/{draft.written_name}", draft)
             for draft in changed
@@ -185,15 +185,14 @@ class CheckpointKeeper:
         ]
         written, problems = await writers.write(_STEP, named, self.cluster.save_checkpoint)
         missed = {key_of(draft) for _, draft in named} - {key_of(draft) for draft in written}
-        note_stored(knowledge, [draft for draft in drafts if key_of(draft) not in missed])
+        note_stored(state, [draft for draft in drafts if key_of(draft) not in missed])
         news = {owner_of(draft) for draft in changed}
         ended = {
             name
             for name in set(chosen) - {name for name, _ in missed}
-            if name in news
-            or not checkpoint_rotation.awaits_news(knowledge.subjects[name].turn, now)
+            if name in news or not checkpoint_rotation.awaits_news(state.subjects[name].turn, now)
         }
-        self._end_turns(knowledge, ended, drafts, now)
+        self._end_turns(state, ended, drafts, now)
         return TickReport(
             checkpoints_written=len(written),
             checkpoints_refused=len(refused),
@@ -224,7 +223,7 @@ class CheckpointKeeper:
 
     def _end_turns(
         self,
-        knowledge: RecommenderState,
+        state: RecommenderState,
         names: AbstractSet[AutoscalerName],
         drafts: Iterable[Checkpoint],
         now: datetime,
@@ -232,15 +231,15 @@ class CheckpointKeeper:
         samples: Counter[AutoscalerName] = Counter()
         for draft in drafts:
             samples[owner_of(draft)] += draft.aggregate.total_samples_count
-        turns = {name: knowledge.subjects[name].turn for name in names}
+        turns = {name: state.subjects[name].turn for name in names}
         new = sorted(
             name for name, turn in turns.items() if not turn.is_saved or turn.first_save_until
         )
-        knowledge.publications.note_saved(names)
+        state.publications.note_saved(names)
         rotation, tick = self.settings.checkpoint_rotation, self.settings.interval
         since = checkpoint_rotation.spread_turns(new, now, rotation=rotation, tick=tick)
         for name in names:
-            subject = knowledge.subjects[name]
+            subject = state.subjects[name]
             subject.turn = Turn(since.get(name, now), is_saved=True, samples=samples[name])
             subject.is_about_others = False
 
@@ -291,22 +290,20 @@ class CheckpointKeeper:
         stored = self.cluster.checkpoints.find(draft.namespace, draft.written_name)
         return stored is None or not is_same(draft, stored)
 
-    def _poorer(
-        self, knowledge: RecommenderState, drafts: Iterable[Checkpoint]
-    ) -> set[CheckpointKey]:
+    def _poorer(self, state: RecommenderState, drafts: Iterable[Checkpoint]) -> set[CheckpointKey]:
         """Return the drafts that hold less than the stored checkpoints of the same pods."""
         stored = {
             key_of(draft): found.aggregate
             for draft in drafts
             if (found := self.cluster.checkpoints.find(draft.namespace, draft.written_name))
             and found.fingerprint == draft.fingerprint
-            and not knowledge.subjects[owner_of(draft)].is_about_others
+            and not state.subjects[owner_of(draft)].is_about_others
             and usage_checkpoints.is_lighter(draft.aggregate, found.aggregate, self.settings.usage)
         }
         if not stored:
             return set()
         # A checkpoint leaves out open windows, but memory still holds them.
-        known = usage_checkpoints.encode_histories(knowledge.usage, {name for name, _ in stored})
+        known = usage_checkpoints.encode_histories(state.usage, {name for name, _ in stored})
         return {
             key
             for key in stored
@@ -319,7 +316,7 @@ def _with_names(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, Checkpoint
 
 
 def _fetches_history(subject: AutoscalerState) -> bool:
-    """True if another recommender is still reading history, so that our knowledge is incomplete.
+    """True if another recommender is still reading history, so that our state is incomplete.
 
     While this recommender reads history itself, checkpoints are saved: a restart would lose them.
     """

@@ -59,14 +59,14 @@ class Recommender:
         settings: RecommenderSettings,
         clock: Clock,
         history: HistorySource | None = None,
-        tell: Callable[[TickResult], None] | None = None,
+        report: Callable[[TickResult], None] | None = None,
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
         self._source = usage
         self._settings = settings
         self._clock = clock
-        self._knowledge = RecommenderState(settings)
+        self._state = RecommenderState(settings)
         self._loader = AutoscalerLoader(
             cluster.autoscalers, cluster.owners, settings, checkpoints=cluster.checkpoints
         )
@@ -77,16 +77,16 @@ class Recommender:
         """True once it was checked what other leaders learned before this process led."""
         self._orphans_sought_at: datetime | None = None
         self._garbage_collected_at: datetime | None = None
-        self.last_turnout: TickResult | None = None
+        self.last_result: TickResult | None = None
         """Result of the last tick of `run`."""
         self._tracer = tracer
-        self._tell = tell
+        self._report = report
         """Reports each tick of `run`."""
 
     @property
-    def knowledge(self) -> RecommenderState:
+    def state(self) -> RecommenderState:
         """Everything learned so far, for reading only."""
-        return self._knowledge
+        return self._state
 
     async def run(self) -> None:
         """Tick until cancelled, and watch for OOM kills all the time."""
@@ -126,7 +126,7 @@ class Recommender:
         count = max(LAST_WRITERS, self._settings.update_worker_count)
         until = None if within is None else now + within
         writers = Writers(self._clock, count, until=until, is_final=True)
-        return await self._checkpoints.save_all(self._knowledge, writers, now)
+        return await self._checkpoints.save_all(self._state, writers, now)
 
     def _take_up_again(self) -> bool:
         """Take over from the previous leader; return False while that is not possible.
@@ -140,33 +140,33 @@ class Recommender:
         if age is None or age > OLDEST_VIEW:
             return False
         self._has_taken_up = True
-        before = self._knowledge
+        before = self._state
         if self._restorer.take_up_again(before, self._clock.now()):
-            self._knowledge = RecommenderState(self._settings)
+            self._state = RecommenderState(self._settings)
             if self._history is not None:
                 self._history.forget()
             # Keep the watch: kills that it has seen must not count again.
-            self._knowledge.oom_watch = before.oom_watch
+            self._state.oom_watch = before.oom_watch
         return True
 
     async def _tick_on(self) -> None:
         while True:
             begin = self._clock.now()
-            self.last_turnout = await self._try_tick(begin)
-            self._try_to_tell(self.last_turnout)
+            self.last_result = await self._try_tick(begin)
+            self._try_to_report(self.last_result)
             is_blind = self._cluster.age() is None or not self._has_taken_up
             pause = NOT_LISTED_YET if is_blind else self._settings.interval
             taken = max(timedelta(), self._clock.now() - begin)
             await self._clock.sleep(max(timedelta(), pause - taken))
 
-    def _try_to_tell(self, turnout: TickResult) -> None:
-        if self._tell is None:
+    def _try_to_report(self, result: TickResult) -> None:
+        if self._report is None:
             return
         try:
-            self._tell(turnout)
+            self._report(result)
         except Exception:
             # A failing report sink must not stop the loop.
-            _logger.exception("a tick could not be told of")
+            _logger.exception("a tick could not be reported")
 
     async def _try_tick(self, begin: datetime) -> TickResult:
         try:
@@ -187,42 +187,42 @@ class Recommender:
         return report + TickReport(spans=((step, self._clock.now() - begin),))
 
     async def _load_autoscalers(self) -> TickReport:
-        report = await self._loader.load(self._knowledge, self._clock.now())
-        return report + self._restorer.restore(self._knowledge, self._clock.now())
+        report = await self._loader.load(self._state, self._clock.now())
+        return report + self._restorer.restore(self._state, self._clock.now())
 
     async def _load_pods(self) -> TickReport:
-        load_nodes(self._knowledge, self._cluster.nodes, self._settings)
-        return load_pods(self._knowledge, self._cluster.pods, self._settings, self._clock.now())
+        load_nodes(self._state, self._cluster.nodes, self._settings)
+        return load_pods(self._state, self._cluster.pods, self._settings, self._clock.now())
 
     async def _load_history(self) -> TickReport:
         assert self._history is not None
-        return await self._history.load(self._knowledge)
+        return await self._history.load(self._state)
 
     async def _load_usage(self) -> TickReport:
         report = TickReport()
         try:
             columns = await self._source.fetch()
-            report += take_in_usage(self._knowledge.usage, columns, self._clock.now())
+            report += take_in_usage(self._state.usage, columns, self._clock.now())
             some = [Problem(Step.LOAD_USAGE, "some usage", one) for one in columns.problems]
             report += TickReport(problems=tuple(some[:MOST_TOLD]))
         except ClusterError as error:
             report += TickReport(problems=(Problem(Step.LOAD_USAGE, "usage", error),))
-        sightings = self._knowledge.oom_watch.drain()
+        sightings = self._state.oom_watch.drain()
         now = self._clock.now()
-        return report + count_oom_kills(self._knowledge, sightings, self._settings, now)
+        return report + count_oom_kills(self._state, sightings, self._settings, now)
 
     async def _delete_removed_pods(self) -> TickReport:
-        delete_removed_pods(self._knowledge)
+        delete_removed_pods(self._state)
         return TickReport()
 
     async def _publish(self) -> TickReport:
         now = self._clock.now()
         writers = self._writers(now)
-        return await publish(self._knowledge, self._cluster, writers, self._settings, now)
+        return await publish(self._state, self._cluster, writers, self._settings, now)
 
     async def _maintain_checkpoints(self) -> TickReport:
         now = self._clock.now()
-        report = await self._checkpoints.save_due(self._knowledge, self._writers(now), now)
+        report = await self._checkpoints.save_due(self._state, self._writers(now), now)
         if self._orphans_sought_at is None:
             self._orphans_sought_at = now
         if now - self._orphans_sought_at >= self._settings.checkpoints_gc_interval:
@@ -236,7 +236,7 @@ class Recommender:
         if last is not None and now - last < self._settings.garbage_interval:
             return TickReport()
         self._garbage_collected_at = now
-        usage, ended = self._knowledge.usage, frozenset(self._knowledge.pods.ended)
+        usage, ended = self._state.usage, frozenset(self._state.pods.ended)
         garbage = retention.collect_garbage(
             usage, now, ended=ended, abandoned=await self._abandoned(ended)
         )
@@ -246,7 +246,7 @@ class Recommender:
 
     async def _abandoned(self, ended: Iterable[PodName]) -> frozenset[PodName]:
         """Return the ended pods whose workload is gone too."""
-        tracked = self._knowledge.pods.tracked
+        tracked = self._state.pods.tracked
         pods = {name: tracked[name.namespace, name.name] for name in ended}
         owners = self._cluster.owners
         return frozenset([name for name, pod in pods.items() if not await owners.topmost(pod)])
@@ -268,8 +268,8 @@ class Recommender:
 
     def _see_pod(self, pod: Pod) -> None:
         if self._settings.covers(pod.namespace):
-            self._knowledge.oom_watch.look(pod)
+            self._state.oom_watch.look(pod)
 
     def _see_eviction(self, eviction: MemoryEviction) -> None:
         if self._settings.covers(eviction.namespace):
-            self._knowledge.oom_watch.note_eviction(eviction)
+            self._state.oom_watch.note_eviction(eviction)

@@ -56,45 +56,47 @@ class HistoryProgress:
 
 
 class Bystander:
-    """Computes what all autoscalers, shadows included, would recommend."""
+    """Computes what all autoscalers, virtual ones included, would recommend."""
 
     def __init__(
         self,
-        sight: DryRunInputs,
+        inputs: DryRunInputs,
         settings: RecommenderSettings,
         clock: Clock,
         history: HistorySource | None = None,
     ) -> None:
-        self._sight = sight
+        self._inputs = inputs
         self._settings = settings
         self._clock = clock
-        self._knowledge = RecommenderState(settings)
+        self._state = RecommenderState(settings)
         self.history = None if history is None else HistoryKeeper(history, clock, settings.history)
         """Reads history while its `run` runs; None without a source."""
 
     async def begin(self) -> None:
         """Load all autoscalers with their checkpoints, and all pods with their OOM kills."""
-        now, sight, knowledge = self._clock.now(), self._sight, self._knowledge
-        groups = {group.autoscaler.identity: group.autoscaler for group in sight.groups}
+        now, inputs, state = self._clock.now(), self._inputs, self._state
+        groups = {group.autoscaler.identity: group.autoscaler for group in inputs.groups}
         # The bystander serves every autoscaler, whatever recommender it names.
         autoscalers = _Shown([replace(each, recommenders=()) for each in groups.values()])
-        owners = _ShadowOwners(sight.owners, virtual_autoscalers.list_shadows(sight.groups))
-        await AutoscalerLoader(autoscalers, owners, self._settings).load(knowledge, now)
-        CheckpointRestorer(sight, self._settings).restore(knowledge, now)
-        load_nodes(knowledge, sight.nodes, self._settings)
-        pods = [pod for group in sight.groups for pod in group.pods]
-        load_pods(knowledge, pods, self._settings, now)
-        count_oom_kills(knowledge, knowledge.oom_watch.drain(), self._settings, now)
+        owners = _VirtualOwners(
+            inputs.owners, virtual_autoscalers.list_virtual_workloads(inputs.groups)
+        )
+        await AutoscalerLoader(autoscalers, owners, self._settings).load(state, now)
+        CheckpointRestorer(inputs, self._settings).restore(state, now)
+        load_nodes(state, inputs.nodes, self._settings)
+        pods = [pod for group in inputs.groups for pod in group.pods]
+        load_pods(state, pods, self._settings, now)
+        count_oom_kills(state, state.oom_watch.drain(), self._settings, now)
 
     def take_in(self, usage: UsageColumns) -> TickReport:
         """Add the latest usage samples."""
-        return take_in_usage(self._knowledge.usage, usage, self._clock.now())
+        return take_in_usage(self._state.usage, usage, self._clock.now())
 
     async def advance_history(self) -> HistoryProgress:
         """Request the history of all autoscalers, and return the progress."""
         assert self.history is not None
-        await self.history.load(self._knowledge)
-        subjects = self._knowledge.subjects.values()
+        await self.history.load(self._state)
+        subjects = self._state.subjects.values()
         all_of_them = {subject.name.namespace for subject in subjects}
         outstanding = {each.name.namespace for each in subjects if each.fetches_history}
         problems = {
@@ -109,18 +111,21 @@ class Bystander:
 
         Recommendations that an autoscaler of the cluster has published stay.
         """
-        self._knowledge.publications.refresh()
-        for group in self._sight.groups:
+        self._state.publications.refresh()
+        for group in self._inputs.groups:
             name = group.autoscaler.identity
-            learned = self._knowledge.publications.recommendation(name).containers
+            learned = self._state.publications.recommendation(name).containers
             published = group.autoscaler.recommendation or ()
             known = {each.container_name for each in published}
-            told = (*published, *(each for each in learned if each.container_name not in known))
-            yield group, replace(group.autoscaler, recommendation=told), self._learned(name)
+            recommended = (
+                *published,
+                *(each for each in learned if each.container_name not in known),
+            )
+            yield group, replace(group.autoscaler, recommendation=recommended), self._learned(name)
 
     def _learned(self, name: AutoscalerName) -> dict[str, Learned]:
-        learner = self._knowledge.usage.links.learners[name]
-        aggregates = self._knowledge.usage.aggregates
+        learner = self._state.usage.links.learners[name]
+        aggregates = self._state.usage.aggregates
         found = {}
         for container in sorted(learner.container_names):
             rows = np.array(learner.rows(container), np.int64)
@@ -144,33 +149,33 @@ class _Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class _ShadowOwners:
-    """Owners that answer with the shadows' own workloads where a shadow stands in."""
+class _VirtualOwners:
+    """Owners that answer with the workloads that virtual autoscalers are for."""
 
     owners: Owners
-    shadowed: Mapping[WorkloadName, Workload]
+    virtual: Mapping[WorkloadName, Workload]
 
     async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        if isinstance(owned, Workload) and owned.name in self.shadowed:
+        if isinstance(owned, Workload) and owned.name in self.virtual:
             return owned.name
         return await self.owners.topmost(owned)
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
-        return self.shadowed.get(name) or await self.owners.workload(name, api_version)
+        return self.virtual.get(name) or await self.owners.workload(name, api_version)
 
     def known(self, name: WorkloadName) -> Workload | None:
-        return self.shadowed.get(name) or self.owners.known(name)
+        return self.virtual.get(name) or self.owners.known(name)
 
     async def look_up(self, lookup: Lookup) -> None:
         await self.owners.look_up(lookup)
 
     def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
-        if isinstance(owned, Workload) and owned.name in self.shadowed:
+        if isinstance(owned, Workload) and owned.name in self.virtual:
             return PeekedOwner(owned.name)
         return self.owners.peek(owned)
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
-        shadowed = self.shadowed.get(name)
-        if shadowed is not None:
-            return PeekedWorkload(shadowed)
+        virtual = self.virtual.get(name)
+        if virtual is not None:
+            return PeekedWorkload(virtual)
         return self.owners.peek_workload(name, api_version)

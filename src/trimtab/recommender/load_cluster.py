@@ -65,27 +65,29 @@ class AutoscalerLoader:
         self._settings = settings
         self._checkpoints = checkpoints
 
-    async def load(self, knowledge: RecommenderState, now: datetime) -> TickReport:
+    async def load(self, state: RecommenderState, now: datetime) -> TickReport:
         """Add or update the state of every autoscaler that is served, or was."""
         existing, problems = set(), []
         for autoscaler in self._autoscalers:
             name = autoscaler.identity
             existing.add(name)
             is_ours = self._settings.serves(autoscaler)
-            subject = knowledge.subjects.get(name)
+            subject = state.subjects.get(name)
             if subject is None and not is_ours:
                 continue
-            verdict, problem = await self._judge(autoscaler)
+            verdict, problem = await self._select_pods(autoscaler)
             problems += [] if problem is None else [problem]
             if subject is None:
-                subject = _meet(knowledge, autoscaler, verdict, now)
+                subject = _meet(state, autoscaler, verdict, now)
             else:
-                _renew(knowledge, subject, autoscaler, verdict)
+                _renew(state, subject, autoscaler, verdict)
             subject.is_ours = is_ours
-        _forget_deleted(knowledge, existing, self._autoscalers.unreadable, self._checkpoints)
-        return TickReport(autoscalers=len(knowledge.served), problems=tuple(problems))
+        _forget_deleted(state, existing, self._autoscalers.unreadable, self._checkpoints)
+        return TickReport(autoscalers=len(state.served), problems=tuple(problems))
 
-    async def _judge(self, autoscaler: Autoscaler) -> tuple[Selector | Unsupported, Problem | None]:
+    async def _select_pods(
+        self, autoscaler: Autoscaler
+    ) -> tuple[Selector | Unsupported, Problem | None]:
         try:
             return await self._find_selector(autoscaler), None
         except ClusterError as error:
@@ -105,65 +107,65 @@ class AutoscalerLoader:
 
 
 def load_pods(
-    knowledge: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+    state: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
 ) -> TickReport:
     """Track the existing pods; mark those that are gone, to leave once their kills are counted."""
-    view, given = knowledge.pods, list(pods)
+    view, given = state.pods, list(pods)
     reads: Counter[ResourceSource] = Counter()
     # Cheap for unchanged records: list comparison checks identity first.
-    if given != view.given or knowledge.selection_changed or view.leaving:
+    if given != view.given or state.selection_changed or view.leaving:
         view.given = given
-        reads = _load_changed(knowledge, given, settings, now)
-    knowledge.oom_watch.forget(knowledge.oom_watch.gone(view.present), now)
-    checkpoint_extras.settle_expected(knowledge.usage)
+        reads = _load_changed(state, given, settings, now)
+    state.oom_watch.forget(state.oom_watch.gone(view.present), now)
+    checkpoint_extras.settle_expected(state.usage)
     leaving = sum((name.namespace, name.name) in view.tracked for name in view.leaving)
     return TickReport(pods=len(view.tracked) - leaving, resource_reads=reads)
 
 
 def load_nodes(
-    knowledge: RecommenderState, listed: Iterable[Node], settings: RecommenderSettings
+    state: RecommenderState, listed: Iterable[Node], settings: RecommenderSettings
 ) -> None:
     """Limit the OOM ceiling to the largest node's memory; without nodes, the settings decide."""
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
     # A node without allocatable memory has not reported any yet.
-    if told := nodes.largest_allocatable(listed).get(Resource.MEMORY, 0):
-        most = min(most, oom_floors.highest_need(told, margin))
-    knowledge.oom_ceiling_bytes = most
+    if largest := nodes.largest_allocatable(listed).get(Resource.MEMORY, 0):
+        most = min(most, oom_floors.highest_need(largest, margin))
+    state.oom_ceiling_bytes = most
 
 
-def delete_removed_pods(knowledge: RecommenderState) -> None:
+def delete_removed_pods(state: RecommenderState) -> None:
     """Stop tracking the pods that are gone; their samples stay."""
-    view = knowledge.pods
+    view = state.pods
     # In a fixed order: rows that become free are used again, and their order is that of sums.
     for name in sorted(view.leaving, key=lambda name: (name.namespace, name.name)):
-        knowledge.usage.forget(name)
+        state.usage.forget(name)
         pod = view.tracked.pop((name.namespace, name.name), None)
         for container in () if pod is None else pod.containers:
-            knowledge.pods.counted_kills.pop((name.namespace, name.name, container.name), None)
+            state.pods.counted_kills.pop((name.namespace, name.name, container.name), None)
     view.ended -= view.leaving
     view.leaving = set()
 
 
-def track(knowledge: RecommenderState, pod: Pod, now: datetime) -> None:
+def track(state: RecommenderState, pod: Pod, now: datetime) -> None:
     """Link a pod's containers to the aggregates of its labels."""
     name = PodName(pod.namespace, pod.name)
     names = [container.name for container in pod.containers]
-    knowledge.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
+    state.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
     requests = {each.name: each.current.requests or {} for each in pod.containers}
     limits = {each.name: each.current.limits or {} for each in pod.containers}
-    knowledge.usage.note_requests(name, requests, limits)
+    state.usage.note_requests(name, requests, limits)
 
 
-def is_wanted(knowledge: RecommenderState, pod: Pod) -> bool:
+def is_wanted(state: RecommenderState, pod: Pod) -> bool:
     """True if any autoscaler selects the pod."""
     labels = tuple(sorted(pod.labels.items()))
-    return knowledge.usage.links.has_learner(pod.namespace, labels)
+    return state.usage.links.has_learner(pod.namespace, labels)
 
 
 def _load_changed(
-    knowledge: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+    state: RecommenderState, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
 ) -> Counter[ResourceSource]:
-    view = knowledge.pods
+    view = state.pods
     ours = {name for name in {pod.namespace for pod in pods} if settings.covers(name)}
     present = view.present = {
         (pod.namespace, pod.name): pod
@@ -174,27 +176,27 @@ def _load_changed(
     for key, pod in present.items():
         if view.tracked.get(key) is not pod:
             reads.update(map(_source_of, pod.containers))
-            _load_pod(knowledge, key, pod, now, is_thrifty=settings.memory_saver)
+            _load_pod(state, key, pod, now, is_thrifty=settings.memory_saver)
     view.leaving |= {PodName(*key) for key in view.tracked.keys() - present.keys()}
     view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
-    knowledge.selection_changed = False
+    state.selection_changed = False
     return reads
 
 
 def _load_pod(
-    knowledge: RecommenderState, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
+    state: RecommenderState, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
 ) -> None:
-    view = knowledge.pods
+    view = state.pods
     # A tracked pod stays tracked: its autoscaler may be missing for a moment only.
     if is_thrifty and key not in view.tracked:
-        if view.unmatched.get(key) is pod and not knowledge.selection_changed:
+        if view.unmatched.get(key) is pod and not state.selection_changed:
             return
-        if not is_wanted(knowledge, pod):
+        if not is_wanted(state, pod):
             view.unmatched[key] = pod
             return
         view.unmatched.pop(key, None)
-    knowledge.oom_watch.look(pod)
-    track(knowledge, pod, now)
+    state.oom_watch.look(pod)
+    track(state, pod, now)
     view.tracked[key] = pod
     name = PodName(*key)
     view.leaving.discard(name)
@@ -212,22 +214,22 @@ def _source_of(container: Container) -> ResourceSource:
 
 
 def _meet(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     autoscaler: Autoscaler,
     verdict: Selector | Unsupported,
     now: datetime,
 ) -> AutoscalerState:
     learned = _without_status(autoscaler)
     subject = AutoscalerState(autoscaler, learned, verdict, turn=Turn(now))
-    knowledge.subjects[autoscaler.identity] = subject
-    knowledge.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
-    knowledge.publications.held.offer_status(autoscaler)
-    knowledge.selection_changed = True
+    state.subjects[autoscaler.identity] = subject
+    state.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
+    state.publications.held.offer_status(autoscaler)
+    state.selection_changed = True
     return subject
 
 
 def _renew(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     subject: AutoscalerState,
     autoscaler: Autoscaler,
     verdict: Selector | Unsupported,
@@ -240,40 +242,40 @@ def _renew(
         subject.learned = subject.learned if learned == subject.learned else learned
         subject.autoscaler = autoscaler
     subject.verdict = verdict
-    known = knowledge.usage.links.learners[autoscaler.identity]
+    known = state.usage.links.learners[autoscaler.identity]
     selector = targets.selector_to_learn_by(verdict, known.last_selector)
     if selector is not None and known.last_selector not in (None, selector):
         subject.is_about_others = True
-    knowledge.selection_changed |= selector != known.selector
-    knowledge.usage.learn(subject.learned, selector)
+    state.selection_changed |= selector != known.selector
+    state.usage.learn(subject.learned, selector)
 
 
 def _forget_deleted(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     existing: set[AutoscalerName],
     unreadable: Sequence[Unreadable],
     checkpoints: Iterable[Checkpoint],
 ) -> None:
     hidden = {AutoscalerName(one.namespace, one.name) for one in unreadable}
-    for name in knowledge.subjects.keys() - existing:
+    for name in state.subjects.keys() - existing:
         # An autoscaler that cannot be read gets no status, but its samples stay.
-        knowledge.subjects[name].is_ours = False
-    deleted = checkpoint_rotation.find_orphans(knowledge.subjects, existing, hidden)
+        state.subjects[name].is_ours = False
+    deleted = checkpoint_rotation.find_orphans(state.subjects, existing, hidden)
     kept = {owner_of(each) for each in checkpoints} if deleted else set()
     for name in sorted(deleted & kept):
-        _retire(knowledge, knowledge.subjects[name])
+        _retire(state, state.subjects[name])
     for name in deleted - kept:
-        del knowledge.subjects[name]
-        knowledge.usage.unlearn(name)
+        del state.subjects[name]
+        state.usage.unlearn(name)
 
 
-def _retire(knowledge: RecommenderState, subject: AutoscalerState) -> None:
+def _retire(state: RecommenderState, subject: AutoscalerState) -> None:
     """Keep the samples of a deleted autoscaler, but none of its policies."""
     if not subject.learned.policies:
         return
     subject.learned = replace(subject.learned, policies=())
-    selector = knowledge.usage.links.learners[subject.name].selector
-    knowledge.usage.learn(subject.learned, selector)
+    selector = state.usage.links.learners[subject.name].selector
+    state.usage.learn(subject.learned, selector)
 
 
 def _without_status(autoscaler: Autoscaler) -> Autoscaler:

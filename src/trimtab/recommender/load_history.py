@@ -35,7 +35,7 @@ _DEAD_PER_LIVE: Final = 2
 class _Reading:
     """A namespace that is being read."""
 
-    knowledge: RecommenderState
+    state: RecommenderState
     namespace: str
     names: tuple[AutoscalerName, ...]
     shards: deque[Shard]
@@ -74,33 +74,33 @@ class HistoryKeeper:
         self._readings.clear()
         self._queue = asyncio.Queue()
 
-    async def load(self, knowledge: RecommenderState) -> TickReport:
+    async def load(self, state: RecommenderState) -> TickReport:
         """Request the history of new autoscalers, and report the results of earlier requests.
 
         The first call waits for history, but not for long. So the first recommendations of a new
         process use history if it is available.
         """
-        self._ask(knowledge)
+        self._ask(state)
         if self._readings and not self._has_waited:
             await self._wait()
         self._has_waited = True
-        self._mark(knowledge)
+        self._mark(state)
         news, self._news = self._news, TickReport()
         return news
 
-    def _ask(self, knowledge: RecommenderState) -> None:
+    def _ask(self, state: RecommenderState) -> None:
         outstanding: dict[str, list[AutoscalerName]] = {}
-        for name in _outstanding(knowledge):
+        for name in _outstanding(state):
             outstanding.setdefault(name.namespace, []).append(name)
         for namespace, names in outstanding.items():
             if namespace not in self._readings:
-                shards = deque(self._plan(knowledge, namespace))
-                reading = _Reading(knowledge, namespace, tuple(names), shards)
+                shards = deque(self._plan(state, namespace))
+                reading = _Reading(state, namespace, tuple(names), shards)
                 self._readings[namespace] = reading
                 self._queue.put_nowait(reading)
 
-    def _plan(self, knowledge: RecommenderState, namespace: str) -> Iterator[Shard]:
-        usage = knowledge.usage
+    def _plan(self, state: RecommenderState, namespace: str) -> Iterator[Shard]:
+        usage = state.usage
         live = int(usage.aggregates.ints("feeders")[usage.links.rows_in(namespace)].sum())
         moments = self.settings.most_samples // (1 + _DEAD_PER_LIVE * live)
         return history_samples.plan_shards(
@@ -119,10 +119,10 @@ class HistoryKeeper:
         except TimeoutError:
             return
 
-    def _mark(self, knowledge: RecommenderState) -> None:
+    def _mark(self, state: RecommenderState) -> None:
         """Record in every autoscaler's state whether its history is outstanding."""
-        outstanding = set(_outstanding(knowledge))
-        for name, subject in knowledge.subjects.items():
+        outstanding = set(_outstanding(state))
+        for name, subject in state.subjects.items():
             reading = self._readings.get(name.namespace)
             subject.fetches_history = name in outstanding
             if name not in outstanding:
@@ -176,10 +176,10 @@ class HistoryKeeper:
             reading.shards[0].step,
         )
         traces = await self._fetch_pods(whole)
-        usage, served = reading.knowledge.usage, reading.knowledge.served
+        usage, served = reading.state.usage, reading.state.served
         names = [name for name in reading.names if name in served]
         pods = history_samples.restore_pods(
-            traces, _known_names(reading.knowledge, reading.namespace, names)
+            traces, _known_names(reading.state, reading.namespace, names)
         )
         return HistoryReplay(usage, reading.namespace, names, pods)
 
@@ -217,13 +217,13 @@ class HistoryKeeper:
         reading.shards.popleft()
 
     def _finish(self, reading: _Reading) -> None:
-        subjects, learners = reading.knowledge.subjects, reading.knowledge.usage.links.learners
+        subjects, learners = reading.state.subjects, reading.state.usage.links.learners
         assert reading.replay is not None
         finished = reading.replay.finish(self.clock.now())
         for name in finished:
             if name in subjects:
                 subjects[name].history_of = learners[name].selector
-        reading.knowledge.publications.held.seed_again(finished)
+        reading.state.publications.held.seed_again(finished)
         del self._readings[reading.namespace]
         self._news += TickReport(histories=1)
         if not self._readings:
@@ -237,20 +237,20 @@ class HistoryKeeper:
         self._settled.set()
 
 
-def _outstanding(knowledge: RecommenderState) -> Iterator[AutoscalerName]:
+def _outstanding(state: RecommenderState) -> Iterator[AutoscalerName]:
     """Yield the served autoscalers that select pods whose history is not loaded."""
-    learners = knowledge.usage.links.learners
-    for name, subject in knowledge.served.items():
+    learners = state.usage.links.learners
+    for name, subject in state.served.items():
         selector = learners[name].selector
         if selector is not None and subject.history_of != selector:
             yield name
 
 
 def _known_names(
-    knowledge: RecommenderState, namespace: str, autoscalers: Iterable[AutoscalerName]
+    state: RecommenderState, namespace: str, autoscalers: Iterable[AutoscalerName]
 ) -> Iterator[str]:
     """Yield the label names that selectors and pods of a namespace use."""
-    usage = knowledge.usage
+    usage = state.usage
     for name in autoscalers:
         selector = usage.links.learners[name].selector
         yield from () if selector is None else (one.key for one in selector.requirements)

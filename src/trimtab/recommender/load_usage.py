@@ -49,7 +49,7 @@ def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickRep
 
 
 def count_oom_kills(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     sightings: Iterable[ObservedKill],
     settings: RecommenderSettings,
     now: datetime,
@@ -57,17 +57,17 @@ def count_oom_kills(
     """Add the observed OOM kills, those of pods that are already gone included."""
     seen = list(sightings)
     if not seen:
-        knowledge.usage.forget_kills(now)
+        state.usage.forget_kills(now)
         return TickReport()
     unplaced, rows, values, times, limits = 0, [], [], [], []
     for sighting in seen:
         kill, pod = sighting.kill, sighting.pod
-        row = _place(knowledge, sighting, settings, now)
+        row = _place(state, sighting, settings, now)
         if row is None:
             unplaced += 1
-        elif not _is_counted(knowledge, sighting, row):
+        elif not _is_counted(state, sighting, row):
             place = (pod.namespace, pod.name, kill.container_name)
-            knowledge.pods.counted_kills[place] = kill.time
+            state.pods.counted_kills[place] = kill.time
             rows.append(row)
             values.append(kill.memory_bytes)
             times.append(aggregates.to_seconds(kill.time, missing=0.0))
@@ -79,9 +79,9 @@ def count_oom_kills(
         np.array(limits, np.float64),
     )
     seconds = aggregates.to_seconds(now, missing=0.0)
-    intake = knowledge.usage.add_oom_kills(kills, seconds, knowledge.oom_ceiling_bytes)
-    knowledge.usage.forget_kills(now)
-    accepted = _accepted(knowledge.usage, Resource.MEMORY, kills, is_oom_kill=True)
+    intake = state.usage.add_oom_kills(kills, seconds, state.oom_ceiling_bytes)
+    state.usage.forget_kills(now)
+    accepted = _accepted(state.usage, Resource.MEMORY, kills, is_oom_kill=True)
     return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced, accepted=(accepted,))
 
 
@@ -103,21 +103,21 @@ def _last(usage: Usage, column: str, samples: Samples) -> Floats:
     return last
 
 
-def _is_counted(knowledge: RecommenderState, sighting: ObservedKill, row: int) -> bool:
+def _is_counted(state: RecommenderState, sighting: ObservedKill, row: int) -> bool:
     """True if a kill was counted already, in this process or in the checkpoints."""
     kill, pod = sighting.kill, sighting.pod
     place = (pod.namespace, pod.name, kill.container_name)
-    if place in knowledge.pods.counted_kills:
-        last = knowledge.pods.counted_kills[place]
+    if place in state.pods.counted_kills:
+        last = state.pods.counted_kills[place]
         return last is not None and kill.time <= last
-    aggregate = int(knowledge.usage.containers.aggregate[row])
-    learners = knowledge.usage.links.learners_of(aggregate)
-    known = [knowledge.subjects[name].counted_until for name in learners]
+    aggregate = int(state.usage.containers.aggregate[row])
+    learners = state.usage.links.learners_of(aggregate)
+    known = [state.subjects[name].counted_until for name in learners]
     return any(until is not None and kill.time <= until for until in known)
 
 
 def _place(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     sighting: ObservedKill,
     settings: RecommenderSettings,
     now: datetime,
@@ -125,21 +125,21 @@ def _place(
     """Return the row of the killed container, tracked first if necessary; None if unknown."""
     pod, killed = sighting.pod, sighting.kill.container_name
     name = PodName(pod.namespace, pod.name)
-    known = knowledge.usage.containers_of(name)
+    known = state.usage.containers_of(name)
     if killed in known:
         return known[killed]
     if killed not in [container.name for container in pod.containers]:
         return None
     if not settings.covers(pod.namespace):
         return None
-    if settings.memory_saver and not is_wanted(knowledge, pod):
+    if settings.memory_saver and not is_wanted(state, pod):
         return None
     # Add only the killed container: the others of an unknown pod may never run, and would then
     # take a share of the pod's minimum.
     if not known:
-        knowledge.pods.leaving.add(name)
-    knowledge.usage.track(name, pod.labels, [*known, killed], now)
-    return knowledge.usage.containers_of(name)[killed]
+        state.pods.leaving.add(name)
+    state.usage.track(name, pod.labels, [*known, killed], now)
+    return state.usage.containers_of(name)[killed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,31 +147,31 @@ class ExternalUsage:
     """Usage of all pods that served autoscalers select."""
 
     metrics: ExternalMetrics
-    knowledge: Callable[[], RecommenderState]
+    state: Callable[[], RecommenderState]
     """Returns the recommender's current state."""
 
     async def fetch(self) -> UsageColumns:
         """Return the latest sample of every container."""
-        return await self.metrics.fetch(list_groups(self.knowledge()))
+        return await self.metrics.fetch(list_groups(self.state()))
 
 
-def list_groups(knowledge: RecommenderState) -> list[PodGroup]:
+def list_groups(state: RecommenderState) -> list[PodGroup]:
     """Return the running pods that served autoscalers select, each once, grouped by selector."""
     found: defaultdict[tuple[str, Selector], list[str]] = defaultdict(list)
-    for namespace, name in sorted(knowledge.pods.tracked):
+    for namespace, name in sorted(state.pods.tracked):
         pod = PodName(namespace, name)
-        selector = _selector_of(knowledge, pod)
-        if selector is not None and pod not in knowledge.pods.ended:
+        selector = _selector_of(state, pod)
+        if selector is not None and pod not in state.pods.ended:
             found[namespace, selector].append(name)
     return [PodGroup(*place, tuple(pods)) for place, pods in found.items()]
 
 
-def _selector_of(knowledge: RecommenderState, pod: PodName) -> Selector | None:
+def _selector_of(state: RecommenderState, pod: PodName) -> Selector | None:
     """Return the selector of a served autoscaler that selects the pod; None if there is none."""
-    links, containers = knowledge.usage.links, knowledge.usage.containers
+    links, containers = state.usage.links, state.usage.containers
     # All containers of a pod have the same labels, so one of them stands for all.
-    for row in knowledge.usage.containers_of(pod).values():
+    for row in state.usage.containers_of(pod).values():
         learners = links.learners_of(int(containers.aggregate[row]))
-        ours = sorted(name for name in learners if knowledge.subjects[name].is_ours)
+        ours = sorted(name for name in learners if state.subjects[name].is_ours)
         return links.learners[ours[0]].selector if ours else None
     return None

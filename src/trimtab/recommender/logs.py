@@ -18,22 +18,22 @@ MOST_PROBLEMS: Final = 20
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
-def tell(turnout: TickResult, knowledge: RecommenderState) -> None:
+def log_tick(result: TickResult, state: RecommenderState) -> None:
     """Log the decisions of a tick, one by one."""
-    if turnout.report is None:
+    if result.report is None:
         # The loop has logged the failure with its traceback.
         return
-    if not turnout.report.spans:
+    if not result.report.spans:
         _logger.debug("waiting for the first lists")
         return
-    for subject in knowledge.subjects.values():
-        if subject.written is not None and subject.written.at >= turnout.at:
-            _tell_of_status(subject.written)
-    _tell_of_problems(turnout.report.problems)
-    _tell_of_tick(turnout.report)
+    for subject in state.subjects.values():
+        if subject.written is not None and subject.written.at >= result.at:
+            _log_status(subject.written)
+    _log_problems(result.report.problems)
+    _log_tick_report(result.report)
 
 
-def tell_of_saving(report: TickReport) -> None:
+def log_saving(report: TickReport) -> None:
     """Log the checkpoints saved before the process ends."""
     for problem in report.problems:
         _logger.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
@@ -43,12 +43,12 @@ def tell_of_saving(report: TickReport) -> None:
     _logger.info("checkpoints saved", written=report.checkpoints_written, unsaved=unsaved)
 
 
-def tell_of_history(namespaces: int, conventions: Mapping[str, str]) -> None:
+def log_history(namespaces: int, conventions: Mapping[str, str]) -> None:
     """Log that history was read, and the label conventions found there."""
     _logger.info("history read", namespaces=namespaces, **conventions)
 
 
-def _tell_of_problems(problems: Sequence[Problem]) -> None:
+def _log_problems(problems: Sequence[Problem]) -> None:
     seen: Counter[Step] = Counter()
     for problem in problems:
         seen[problem.step] += 1
@@ -61,7 +61,7 @@ def _tell_of_problems(problems: Sequence[Problem]) -> None:
             _logger.warning("step incomplete", step=step, left_out=count - MOST_PROBLEMS)
 
 
-def _tell_of_status(written: WrittenStatus) -> None:
+def _log_status(written: WrittenStatus) -> None:
     autoscaler = f"{written.over.namespace}/{written.over.name}"
     targets = _targets(written.status)
     if targets == _targets(status_changes.stored_status(written.over)):
@@ -76,7 +76,7 @@ def _targets(status: StatusText) -> dict[str, dict[str, str]]:
     }
 
 
-def _tell_of_tick(report: TickReport) -> None:
+def _log_tick_report(report: TickReport) -> None:
     _logger.info(
         "tick done",
         autoscalers=report.autoscalers,

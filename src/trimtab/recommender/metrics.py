@@ -99,7 +99,7 @@ class RecommenderMeter:
     """Updates the metrics after each tick."""
 
     _quality: QualityMeter = field(default_factory=QualityMeter, init=False)
-    _told: set[AutoscalerName] = field(default_factory=set, init=False)
+    _timed: set[AutoscalerName] = field(default_factory=set, init=False)
     """Autoscalers whose first recommendation was counted."""
 
     def __post_init__(self) -> None:
@@ -107,31 +107,31 @@ class RecommenderMeter:
         for step in (*Step, _TOTAL):
             EXECUTION_LATENCY.labels(step)
 
-    def note(self, turnout: TickResult, knowledge: RecommenderState) -> None:
+    def note(self, result: TickResult, state: RecommenderState) -> None:
         """Count the results of a tick."""
-        if turnout.report is None:
+        if result.report is None:
             FAILED_TICKS.inc()
             return
-        if not turnout.report.spans:
+        if not result.report.spans:
             # Before the first lists, a tick does nothing.
             return
-        _count_report(turnout.report)
-        AGGREGATES.set(len(knowledge.usage.aggregates.keyed_rows()))
-        _show_objects(_kind(knowledge, subject) for subject in knowledge.served.values())
-        self._time_first_recommendations(turnout, knowledge)
-        self._quality.note(turnout.report, knowledge)
+        _count_report(result.report)
+        AGGREGATES.set(len(state.usage.aggregates.keyed_rows()))
+        _show_objects(_kind(state, subject) for subject in state.served.values())
+        self._time_first_recommendations(result, state)
+        self._quality.note(result.report, state)
 
-    def _time_first_recommendations(self, turnout: TickResult, knowledge: RecommenderState) -> None:
-        for name, subject in knowledge.subjects.items():
+    def _time_first_recommendations(self, result: TickResult, state: RecommenderState) -> None:
+        for name, subject in state.subjects.items():
             written = subject.written
-            if written is None or written.at < turnout.at or name in self._told:
+            if written is None or written.at < result.at or name in self._timed:
                 continue
             created = written.over.created_at
             if written.status.recommendation and not written.over.recommendation and created:
                 latency = max(timedelta(), written.at - created)
                 RECOMMENDATION_LATENCY.observe(latency.total_seconds())
-                self._told.add(name)
-        self._told &= knowledge.served.keys()
+                self._timed.add(name)
+        self._timed &= state.served.keys()
 
 
 def note_query(status: int, method: str, span: timedelta) -> None:
@@ -176,15 +176,15 @@ def _show_objects(kinds: Iterable[tuple[str, ...]]) -> None:
         OBJECTS.labels(*labels).set(counts[labels])
 
 
-def _kind(knowledge: RecommenderState, subject: AutoscalerState) -> tuple[str, ...]:
+def _kind(state: RecommenderState, subject: AutoscalerState) -> tuple[str, ...]:
     """Return the labels of an autoscaler; all are read as v1, whatever version wrote them."""
-    said = subject.autoscaler.recommendation
+    published = subject.autoscaler.recommendation
     if subject.written is not None and subject.written.over is subject.autoscaler:
-        said = tuple(subject.written.status.recommendation)
+        published = tuple(subject.written.status.recommendation)
     return (
         subject.autoscaler.mode.value,
-        _BOOLEANS[bool(said)],
+        _BOOLEANS[bool(published)],
         _API_VERSIONS[-1],
-        _BOOLEANS[knowledge.usage.has_pods(subject.name)],
+        _BOOLEANS[state.usage.has_pods(subject.name)],
         _BOOLEANS[subject.unsupported is not None],
     )

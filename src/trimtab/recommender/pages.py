@@ -16,42 +16,44 @@ from trimtab.recommender.state import AutoscalerState, RecommenderState
 
 
 def explain(
-    knowledge: RecommenderState, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
+    state: RecommenderState, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
 ) -> NumbersPage | None:
     """Return the working behind an autoscaler's numbers; None if the autoscaler is unknown."""
-    subject = knowledge.subjects.get(name)
+    subject = state.subjects.get(name)
     if subject is None:
         return None
-    workings = explanation.explain_containers(knowledge.usage, name, settings.recommendations)
-    kept = list_kept(knowledge, subject, settings, origin.at)
+    workings = explanation.explain_containers(state.usage, name, settings.recommendations)
+    kept = list_kept(state, subject, settings, origin.at)
     if kept:
         most = settings.recommendations.max_allowed
-        said = relearning.keep_up(_recommendation(workings), subject.autoscaler, kept, most)
-        workings = explanation.with_kept(workings, said.containers, kept)
-    told = Origin(
+        kept_up = relearning.keep_up(_recommendation(workings), subject.autoscaler, kept, most)
+        workings = explanation.with_kept(workings, kept_up.containers, kept)
+    origin = Origin(
         origin.source,
         origin.at,
         origin.saved_at,
         has_default_settings=origin.has_default_settings,
         remarks=(*origin.remarks, *_remarks(subject, settings)),
     )
-    return recommendation.show_numbers(subject.autoscaler, workings, settings.recommendations, told)
+    return recommendation.show_numbers(
+        subject.autoscaler, workings, settings.recommendations, origin
+    )
 
 
 def show_page(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     settings: RecommenderSettings,
     query: Mapping[str, str],
     origin: Origin,
 ) -> bytes:
     """Return the page of `?namespace=` and `?autoscaler=` as JSON; `null` if it is unknown."""
     name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
-    return codec.encode(explain(knowledge, name, settings, origin))
+    return codec.encode(explain(state, name, settings, origin))
 
 
 def _recommendation(workings: tuple[ContainerWorking, ...]) -> PublishedRecommendation:
-    told = [each.recommendation() for each in workings]
-    return PublishedRecommendation(tuple(each for each in told if each is not None))
+    found = [each.recommendation() for each in workings]
+    return PublishedRecommendation(tuple(each for each in found if each is not None))
 
 
 def _remarks(subject: AutoscalerState, settings: RecommenderSettings) -> Iterator[str]:

@@ -32,15 +32,15 @@ class _Draft:
 
 
 async def publish(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     cluster: Cluster,
     writers: Writers,
     settings: RecommenderSettings,
     now: datetime,
 ) -> TickReport:
     """Write every status that changed enough, never-written and longest-waiting ones first."""
-    held_back = _recommend(knowledge, settings, now)
-    drafts, waiting = _draft(knowledge, settings, _find_scaling(cluster, settings), now)
+    held_back = _recommend(state, settings, now)
+    drafts, waiting = _draft(state, settings, _find_scaling(cluster, settings), now)
     held_back |= waiting
     drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.tried_at))
 
@@ -58,37 +58,37 @@ async def publish(
 
 
 def _recommend(
-    knowledge: RecommenderState, settings: RecommenderSettings, now: datetime
+    state: RecommenderState, settings: RecommenderSettings, now: datetime
 ) -> set[AutoscalerName]:
     """Update recommendations; return autoscalers whose small bound changes are deferred."""
-    publications, subjects = knowledge.publications, knowledge.subjects
+    publications, subjects = state.publications, state.subjects
     publishing = settings.publishing
     changed = publications.refresh(publishing)
-    creeping = {name for name in publications.creeping if subjects[name].is_ours}
-    drifting = creeping & publications.drifting
+    small_changes = {name for name in publications.small_changes if subjects[name].is_ours}
+    drifting = small_changes & publications.drifting
     ripe = [
         name
         for names, patience in (
-            (creeping - drifting, publishing.patience),
+            (small_changes - drifting, publishing.patience),
             (drifting, publishing.drift_patience),
         )
         for name in status_changes.due_small_changes(
             {name: subjects[name].tried_at for name in names},
             now,
             patience,
-            _share(knowledge, settings, patience),
+            _share(state, settings, patience),
         )
     ]
-    changed |= {name: publications.tell(name) for name in ripe}
+    changed |= {name: publications.mark_published(name) for name in ripe}
     for name, recommendation in changed.items():
         subjects[name].recommendation = recommendation
-    return creeping - set(ripe)
+    return small_changes - set(ripe)
 
 
-def _share(knowledge: RecommenderState, settings: RecommenderSettings, patience: timedelta) -> int:
+def _share(state: RecommenderState, settings: RecommenderSettings, patience: timedelta) -> int:
     """Return the maximum number of changes deferred by `patience` that are published per tick."""
     return checkpoint_rotation.fair_share(
-        len(knowledge.subjects), rotation=patience, tick=settings.interval
+        len(state.subjects), rotation=patience, tick=settings.interval
     )
 
 
@@ -109,24 +109,22 @@ def _claims(
 
 
 def _draft(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     settings: RecommenderSettings,
     scaling: Scaling | None,
     now: datetime,
 ) -> tuple[list[_Draft], set[AutoscalerName]]:
     """Return the statuses to write, and the autoscalers whose status changes are deferred."""
-    stale = retention.find_stale(
-        knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended
-    )
-    conflicts = _find_conflicts(knowledge)
+    stale = retention.find_stale(state.usage, now, settings.stale_after, ended=state.pods.ended)
+    conflicts = _find_conflicts(state)
     found: dict[AutoscalerName, _Draft] = {}
-    for name, subject in knowledge.subjects.items():
+    for name, subject in state.subjects.items():
         if not subject.is_ours:
             continue
-        recommendation = _recommended(knowledge, subject, settings, now)
+        recommendation = _recommended(state, subject, settings, now)
         findings = ConditionInputs(
             recommendation,
-            matches_pods=knowledge.usage.has_pods(name),
+            matches_pods=state.usage.has_pods(name),
             unsupported=subject.unsupported,
             conflicts=conflicts.get(name, ()),
             fetches_history=subject.fetches_history,
@@ -137,21 +135,21 @@ def _draft(
         )
         if subject.settled == (findings, subject.autoscaler):
             continue
-        status, change = _decide(knowledge, subject, findings, settings, now)
+        status, change = _decide(state, subject, findings, settings, now)
         if change is StatusChange.NONE:
             subject.settled = (findings, subject.autoscaler)
         else:
             found[name] = _Draft(subject, status, change)
     changes = {name: (draft.change, draft.subject.tried_at) for name, draft in found.items()}
     patience = settings.publishing.patience
-    due = status_changes.list_due(changes, now, patience, _share(knowledge, settings, patience))
+    due = status_changes.list_due(changes, now, patience, _share(state, settings, patience))
     # In the order of the autoscalers: a simulated run of one seed must be the same each time.
     drafts = [draft for name, draft in found.items() if name in due]
     return drafts, found.keys() - due
 
 
 def _decide(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     subject: AutoscalerState,
     findings: ConditionInputs,
     settings: RecommenderSettings,
@@ -169,7 +167,7 @@ def _decide(
         stored = subject.written.status
     change = status_changes.find_change(stored, wanted, settings.publishing)
     if change is StatusChange.MOVED:
-        spans = knowledge.publications.request_spans(subject.name)
+        spans = state.publications.request_spans(subject.name)
         change = (
             StatusChange.BOUND if status_changes.passes_request(stored, wanted, spans) else change
         )
@@ -177,7 +175,7 @@ def _decide(
 
 
 def _recommended(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     subject: AutoscalerState,
     settings: RecommenderSettings,
     now: datetime,
@@ -187,29 +185,29 @@ def _recommended(
     With an unsupported configuration, or without samples, the published recommendation stays.
     Without samples, containers that running pods no longer have are dropped.
     """
-    known, said = subject.recommendation, subject.autoscaler.recommendation
-    if said and subject.unsupported is not None:
-        return PublishedRecommendation(said, known.without_samples)
-    if said and not known.containers:
-        live = knowledge.usage.live_containers(subject.name)
-        remaining = tuple(one for one in said if not live or one.container_name in live)
+    known, published = subject.recommendation, subject.autoscaler.recommendation
+    if published and subject.unsupported is not None:
+        return PublishedRecommendation(published, known.without_samples)
+    if published and not known.containers:
+        live = state.usage.live_containers(subject.name)
+        remaining = tuple(one for one in published if not live or one.container_name in live)
         return PublishedRecommendation(remaining, known.without_samples)
     if subject.relearning:
-        _end_relearning(knowledge, subject, settings)
+        _end_relearning(state, subject, settings)
     most = settings.recommendations.max_allowed
-    kept = list_kept(knowledge, subject, settings, now)
+    kept = list_kept(state, subject, settings, now)
     return relearning.keep_up(known, subject.autoscaler, kept, most)
 
 
 def list_kept(
-    knowledge: RecommenderState,
+    state: RecommenderState,
     subject: AutoscalerState,
     settings: RecommenderSettings,
     now: datetime,
 ) -> frozenset[str]:
     """Return containers whose recommendation must not fall below the published one for now."""
     kept = subject.relearning | _awaited(subject, settings, now)
-    if kept and (live := knowledge.usage.live_containers(subject.name)):
+    if kept and (live := state.usage.live_containers(subject.name)):
         return kept & live
     return kept
 
@@ -229,22 +227,22 @@ def _awaited(
 
 
 def _end_relearning(
-    knowledge: RecommenderState, subject: AutoscalerState, settings: RecommenderSettings
+    state: RecommenderState, subject: AutoscalerState, settings: RecommenderSettings
 ) -> None:
     enough = settings.recommendations.cpu.confidence_interval
     name = subject.autoscaler.identity
     subject.relearning = frozenset(
         container
         for container in subject.relearning
-        if not relearning.has_learned_enough(knowledge.usage, (name, container), enough)
+        if not relearning.has_learned_enough(state.usage, (name, container), enough)
     )
 
 
-def _find_conflicts(knowledge: RecommenderState) -> Mapping[AutoscalerName, Sequence[Conflict]]:
+def _find_conflicts(state: RecommenderState) -> Mapping[AutoscalerName, Sequence[Conflict]]:
     """Return conflicts of autoscalers over running pods of one target, by the names of both."""
     observed = [
         ObservedAutoscaler(subject.learned, subject.verdict)
-        for subject in knowledge.subjects.values()
+        for subject in state.subjects.values()
         if subject.is_ours and isinstance(subject.verdict, Selector)
     ]
     targets = {
@@ -257,17 +255,17 @@ def _find_conflicts(knowledge: RecommenderState) -> Mapping[AutoscalerName, Sequ
         return {}
     found: dict[AutoscalerName, list[Conflict]] = {}
     for siblings in matching.index_by_workload(observed).values():
-        for conflict in _conflicts_among(knowledge, siblings) if len(siblings) > 1 else ():
+        for conflict in _conflicts_among(state, siblings) if len(siblings) > 1 else ():
             found.setdefault(conflict.stronger, []).append(conflict)
             found.setdefault(conflict.weaker, []).append(conflict)
     return found
 
 
 def _conflicts_among(
-    knowledge: RecommenderState, siblings: Sequence[ObservedAutoscaler]
+    state: RecommenderState, siblings: Sequence[ObservedAutoscaler]
 ) -> Iterable[Conflict]:
-    links = knowledge.usage.links
-    feeders = knowledge.usage.aggregates.ints("feeders")
+    links = state.usage.links
+    feeders = state.usage.aggregates.ints("feeders")
     rows = [set(links.linked_rows(one.autoscaler.identity)) for one in siblings]
     matches = [
         [one for one, linked in zip(siblings, rows, strict=True) if row in linked]

@@ -60,27 +60,25 @@ class CheckpointRestorer:
     _start_from: list[Checkpoint] | None = field(default=None, init=False)
     """Checkpoints to restore instead of the stored ones."""
 
-    def restore(self, knowledge: RecommenderState, now: datetime) -> TickReport:
+    def restore(self, state: RecommenderState, now: datetime) -> TickReport:
         """Restore the checkpoints of autoscalers that are new to this process."""
         report = TickReport()
-        new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
+        new = [subject for subject in state.subjects.values() if not subject.is_restored]
         if not new:
             self._start_from = None
             return report
         start_from = self.cluster.checkpoints if self._start_from is None else self._start_from
         stored = group_by_owner(start_from)
-        known = usage_checkpoints.encode_histories(
-            knowledge.usage, [subject.name for subject in new]
-        )
+        known = usage_checkpoints.encode_histories(state.usage, [subject.name for subject in new])
         chosen: dict[CheckpointKey, _Chosen] = {}
         for subject in new:
             mine = stored.get(subject.name, ())
-            report += self._choose(knowledge, subject, mine, known=known, chosen=chosen)
+            report += self._choose(state, subject, mine, known=known, chosen=chosen)
             subject.is_restored = True
         # In one batch: one by one, it would take longer than the rest of the start.
-        knowledge.usage.restore_all({key: one.content for key, one in chosen.items()})
+        state.usage.restore_all({key: one.content for key, one in chosen.items()})
         for key, one in chosen.items():
-            _take_over(knowledge, key, one.checkpoint, now)
+            _take_over(state, key, one.checkpoint, now)
         until = now + max(FIRST_SAVE, 2 * self.settings.interval)
         for subject in new:
             if subject.turn.is_saved:
@@ -88,18 +86,18 @@ class CheckpointRestorer:
         self._start_from = None
         return report
 
-    def take_up_again(self, knowledge: RecommenderState, now: datetime) -> bool:
+    def take_up_again(self, state: RecommenderState, now: datetime) -> bool:
         """Return True if all state must be rebuilt, because the stored checkpoints hold more.
 
         Another leader may have learned more: then its checkpoints include our samples and newer
         ones. For each container, the next restore uses the one that holds more, ours or the stored.
         """
-        served = knowledge.served
+        served = state.served
         stored = {
             key_of(each): each for each in self.cluster.checkpoints if owner_of(each) in served
         }
-        ours = {key_of(draft): draft for draft in draft_checkpoints(knowledge, served, now)}
-        known = usage_checkpoints.encode_histories(knowledge.usage, served)
+        ours = {key_of(draft): draft for draft in draft_checkpoints(state, served, now)}
+        known = usage_checkpoints.encode_histories(state.usage, served)
         richer = {
             key: each
             for key, each in stored.items()
@@ -113,7 +111,7 @@ class CheckpointRestorer:
 
     def _choose(
         self,
-        knowledge: RecommenderState,
+        state: RecommenderState,
         subject: AutoscalerState,
         stored: Iterable[Checkpoint],
         *,
@@ -144,7 +142,7 @@ class CheckpointRestorer:
                     name = f"{checkpoint.namespace}/{checkpoint.written_name}"
                     report += TickReport(problems=(Problem(Step.LOAD_AUTOSCALERS, name, error),))
                     continue
-            note_stored(knowledge, [checkpoint])
+            note_stored(state, [checkpoint])
             container, supplement = checkpoint.container_name, checkpoint.supplement
             explained[container] = relearning.list_explained(checkpoint.aggregate, supplement)
             if supplement is not None and supplement.is_relearning:
@@ -155,10 +153,10 @@ class CheckpointRestorer:
 
 
 def _take_over(
-    knowledge: RecommenderState, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
+    state: RecommenderState, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
 ) -> None:
     """Record what else follows from a restored checkpoint."""
-    subject = knowledge.subjects[key[0]]
+    subject = state.subjects[key[0]]
     aggregate = checkpoint.aggregate
     samples = subject.turn.samples + aggregate.total_samples_count
     # The oldest save comes first, even if each process lives for one tick only.
@@ -168,21 +166,21 @@ def _take_over(
     subject.counted_until = max(times, default=None)
     supplement = checkpoint.supplement
     if supplement is not None:
-        checkpoint_extras.restore_supplement(knowledge.usage, key, supplement, now)
+        checkpoint_extras.restore_supplement(state.usage, key, supplement, now)
         if supplement.targets is not None:
-            knowledge.publications.held.offer_saved(key, supplement.targets)
+            state.publications.held.offer_saved(key, supplement.targets)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
-            knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)
+            state.pods.counted_kills.setdefault(place, remembered.last_kill)
 
 
 async def recall(
     cluster: Cluster, settings: RecommenderSettings, now: datetime
 ) -> RecommenderState:
     """Return a state with all existing autoscalers and pods, and their checkpoints restored."""
-    knowledge = RecommenderState(settings)
-    await AutoscalerLoader(cluster.autoscalers, cluster.owners, settings).load(knowledge, now)
-    CheckpointRestorer(cluster, settings).restore(knowledge, now)
-    load_nodes(knowledge, cluster.nodes, settings)
-    load_pods(knowledge, cluster.pods, settings, now)
-    return knowledge
+    state = RecommenderState(settings)
+    await AutoscalerLoader(cluster.autoscalers, cluster.owners, settings).load(state, now)
+    CheckpointRestorer(cluster, settings).restore(state, now)
+    load_nodes(state, cluster.nodes, settings)
+    load_pods(state, cluster.pods, settings, now)
+    return state

@@ -29,7 +29,7 @@ from trimtab.roles.reports import (
     RoleReportSink,
     RolesPlanned,
     RoleViewNotReady,
-    tell_nobody,
+    discard,
 )
 from trimtab.roles.settings import RolesSettings
 from trimtab.roles.state import RolesMemory
@@ -52,7 +52,7 @@ class RoleKeeper:
         clock: Clock,
         elapsed: Callable[[], timedelta],
         may_act: Callable[[], bool] = _always,
-        tell: RoleReportSink = tell_nobody,
+        report: RoleReportSink = discard,
         tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class RoleKeeper:
         self._clock = clock
         self._elapsed = elapsed
         self._may_act = may_act
-        self._tell = tell
+        self._report = report
         self._tracer = tracer
         self._memory = RolesMemory(settings.role, settings.pace)
         self._pods = cluster.pods.index(_owner_uid)
@@ -78,10 +78,10 @@ class RoleKeeper:
         """Plan all roles, and make the changes that are due."""
         age = self._cluster.age()
         if age is None or age > self._settings.max_view_age:
-            self._tell(RoleViewNotReady())
+            self._report(RoleViewNotReady())
             return
         self.plans = self._plan()
-        self._tell(RolesPlanned(self.plans))
+        self._report(RolesPlanned(self.plans))
         if not self._settings.paused:
             await self._carry_out([plan for plan in self.plans if not plan.is_idle])
 
@@ -92,7 +92,7 @@ class RoleKeeper:
         except Exception as error:
             # One malformed object must not stop all the others for ever.
             _logger.exception("tick failed")
-            self._tell(Broken(error))
+            self._report(Broken(error))
 
     def _plan(self) -> list[RolePlan]:
         posts = [post for post in self._posts() if not self._is_in_doubt(post)]
@@ -114,7 +114,7 @@ class RoleKeeper:
         memory.forget_others(post.workload for post in posts)
         now, wall_time = self._elapsed(), self._clock.now()
         memory.sightings = {
-            post.workload: roles.sight(
+            post.workload: roles.observe(
                 before.get(post.workload), tenure, now=now, wall_time=wall_time
             )
             for post in posts
@@ -142,7 +142,7 @@ class RoleKeeper:
                 try:
                     await self._change(plan)
                 except (ClusterError, DecodeError) as error:
-                    self._tell(RoleChangeFailed(plan, error))
+                    self._report(RoleChangeFailed(plan, error))
 
         async with asyncio.TaskGroup() as group:
             for plan in plans:
@@ -150,7 +150,7 @@ class RoleKeeper:
 
     async def _change(self, plan: RolePlan) -> None:
         if not await self._still_stands(plan):
-            self._tell(Outdated(plan))
+            self._report(Outdated(plan))
             return
         for pod in plan.takes:
             # It may be gone, or have lost the label already; the server lists other holders below.
@@ -187,7 +187,7 @@ class RoleKeeper:
     def _note(self, plan: RolePlan, pod: Pod, change: RoleChange) -> None:
         is_worn = change is RoleChange.GIVE
         self._memory.write(plan.post.workload, pod, self._clock.now(), is_worn=is_worn)
-        self._tell(Changed(plan, pod, change))
+        self._report(Changed(plan, pod, change))
 
 
 def _owner_uid(pod: Pod) -> str:

@@ -9,9 +9,9 @@ from trimtab.core.roles import RolePlan, Standing
 from trimtab.roles.reports import (
     Broken,
     Changed,
-    News,
     Outdated,
     RoleChangeFailed,
+    RoleReport,
     RolesPlanned,
     RoleViewNotReady,
 )
@@ -23,15 +23,15 @@ class RoleLogger:
     """Logs reports; the standing of a workload only if it has changed."""
 
     def __init__(self) -> None:
-        self._told: dict[WorkloadName, tuple[Standing, str | None]] = {}
+        self._logged: dict[WorkloadName, tuple[Standing, str | None]] = {}
 
-    def tell(self, news: News) -> None:
+    def log(self, report: RoleReport) -> None:
         """Log a report."""
-        match news:
+        match report:
             case RolesPlanned(plans):
                 for plan in plans:
-                    self._tell_of_standing(plan)
-                self._told = {plan.post.workload: _standing(plan) for plan in plans}
+                    self._log_standing(plan)
+                self._logged = {plan.post.workload: _standing(plan) for plan in plans}
             case Changed(plan, pod, change):
                 _logger.info("role changed", change=change.value, pod=_name(pod), **_about(plan))
             case Outdated(plan):
@@ -44,10 +44,10 @@ class RoleLogger:
                 # The loop itself has logged the failed tick, with a traceback.
                 pass
             case _:
-                assert_never(news)
+                assert_never(report)
 
-    def _tell_of_standing(self, plan: RolePlan) -> None:
-        if self._told.get(plan.post.workload) != _standing(plan):
+    def _log_standing(self, plan: RolePlan) -> None:
+        if self._logged.get(plan.post.workload) != _standing(plan):
             holder = None if plan.holder is None else plan.holder.name
             _logger.info("role stands otherwise", holder=holder, **_about(plan))
 

@@ -9,9 +9,9 @@ from trimtab.core.roles import Standing
 from trimtab.roles.reports import (
     Broken,
     Changed,
-    News,
     Outdated,
     RoleChangeFailed,
+    RoleReport,
     RolesPlanned,
     RoleViewNotReady,
 )
@@ -41,9 +41,9 @@ BLIND_TICKS: Final = Counter(
 FAILED_TICKS: Final = Counter("vpa_roles_failed_ticks", "Ticks that failed as a whole.")
 
 
-def note(news: News) -> None:
+def note(report: RoleReport) -> None:
     """Count a report."""
-    match news:
+    match report:
         case RolesPlanned(plans):
             counts = Tally(plan.standing for plan in plans)
             for standing in Standing:
@@ -59,4 +59,4 @@ def note(news: News) -> None:
         case Broken():
             FAILED_TICKS.inc()
         case _:
-            assert_never(news)
+            assert_never(report)

@@ -59,9 +59,11 @@ class Broken:
     error: Exception
 
 
-News: TypeAlias = RoleViewNotReady | RolesPlanned | Changed | Outdated | RoleChangeFailed | Broken
-RoleReportSink: TypeAlias = Callable[[News], None]
+RoleReport: TypeAlias = (
+    RoleViewNotReady | RolesPlanned | Changed | Outdated | RoleChangeFailed | Broken
+)
+RoleReportSink: TypeAlias = Callable[[RoleReport], None]
 
 
-def tell_nobody(_: News) -> None:
+def discard(_: RoleReport) -> None:
     """Discard the report."""

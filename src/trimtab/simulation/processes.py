@@ -66,7 +66,7 @@ class Process:
         )
         cluster = SimulatedCluster(self._world, self._serving, self.line, clock=self.clock)
         surroundings = ProcessSurroundings(cluster, self._usage(self.line), self.clock, self.line)
-        self._world.tell(ProcessStarted(self._world.now(), self.name))
+        self._world.record(ProcessStarted(self._world.now(), self.name))
         self._task = asyncio.create_task(self.component(surroundings))
 
     def crash(self, during: str = "") -> None:
@@ -78,7 +78,7 @@ class Process:
         # The task may take a while to end; until then a reference keeps it alive.
         self._dying.add(self._task)
         self._task.add_done_callback(self._bury)
-        self._world.tell(ProcessCrashed(self._world.now(), self.name, during))
+        self._world.record(ProcessCrashed(self._world.now(), self.name, during))
 
     def _bury(self, task: asyncio.Task[None]) -> None:
         self._dying.discard(task)

@@ -10,11 +10,11 @@ from trimtab.api.wire.lists import Listing, Unreadable, decode_list
 from trimtab.api.wire.watch_events import (
     Applied,
     Bookmark,
+    ObjectEvent,
     ObjectName,
     Removed,
     Spoiled,
     StoredObject,
-    Told,
     WatchRefused,
     decode_entry,
     decode_event,
@@ -85,7 +85,7 @@ def test_a_watch_goes_on_from_the_oldest_version_that_any_page_shows() -> None:
     ],
 )
 def test_each_event_moves_the_version_and_changes_one_object(
-    event: Told[int], state: Watching, change: Change[int]
+    event: ObjectEvent[int], state: Watching, change: Change[int]
 ) -> None:
     assert state_machine.take_event(Watching("5"), event) == (state, change)
 

@@ -7,9 +7,9 @@ from support.makers.records import NOW, a_pod, a_recommendation, amounts, an_aut
 
 from trimtab.core.diagnosis.autoscalers import (
     AutoscalerFacts,
+    FoundTarget,
     Governed,
     Hidden,
-    Sighted,
     check_conflicts,
     check_recommendations,
     check_targets,
@@ -45,7 +45,7 @@ def condition(kind: str, status: str = "True", message: str = "words") -> Condit
 def test_autoscalers_are_put_together_with_the_pods_of_their_targets() -> None:
     lone = an_autoscaler(name="lone", target=TargetReference("Deployment", "gone"))
     found = gather(
-        [Sighted(an_autoscaler(), WORKLOAD, WEB), Sighted(lone)],
+        [FoundTarget(an_autoscaler(), WORKLOAD, WEB), FoundTarget(lone)],
         [(POD, WEB), (a_pod(name="other"), None)],
         NOW,
         [BROKEN],
@@ -63,7 +63,7 @@ def test_autoscalers_are_put_together_with_the_pods_of_their_targets() -> None:
 def test_two_autoscalers_of_one_pod_are_a_conflict_and_the_older_one_wins() -> None:
     younger = an_autoscaler(name="younger", created_at=NOW)
     found = gather(
-        [Sighted(younger, WORKLOAD, WEB), Sighted(an_autoscaler(), WORKLOAD, WEB)],
+        [FoundTarget(younger, WORKLOAD, WEB), FoundTarget(an_autoscaler(), WORKLOAD, WEB)],
         [(POD, WEB)],
         NOW,
     )

@@ -634,17 +634,17 @@ def test_f34_small_bound_changes_are_published_on_request_and_compared_then() ->
         changed = world.publications.refresh(WARY)
         if changed:
             break
-        assert world.publications.creeping == {name}
+        assert world.publications.small_changes == {name}
         crept += 1
 
     assert 3 <= crept <= 10
     assert changed[name] != first
     world.cpu([100], [minute + 1])
     assert world.publications.refresh(WARY) == {}
-    told = world.publications.tell(name)
+    told = world.publications.mark_published(name)
     assert told != changed[name]
     assert world.publications.refresh(WARY) == {}
-    assert world.publications.creeping == set()
+    assert world.publications.small_changes == set()
 
 
 def test_a_target_is_told_however_little_it_moved() -> None:
@@ -670,7 +670,7 @@ def test_a_bound_that_moved_by_next_to_nothing_drifts() -> None:
     world.publications.refresh(PublishingSettings(drift_fraction=0.0))
 
     assert (changed, drifting) == ({}, {name})
-    assert (world.publications.creeping, world.publications.drifting) == ({name}, set())
+    assert (world.publications.small_changes, world.publications.drifting) == ({name}, set())
 
 
 @pytest.mark.parametrize(
@@ -715,9 +715,9 @@ def test_histories_are_saved_until_something_else_is_recommended() -> None:
     saved = world.publications.list_saved(0.02)
     world.cpu([100], [300])
     world.publications.refresh()
-    creeping = world.publications.list_saved(0.02)
+    small_changes = world.publications.list_saved(0.02)
     world.oom([2e9], [300])
     world.publications.refresh()
 
-    assert (never, saved, creeping) == (set(), {name}, {name})
+    assert (never, saved, small_changes) == (set(), {name}, {name})
     assert world.publications.list_saved(0.02) == set()

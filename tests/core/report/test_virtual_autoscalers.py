@@ -5,7 +5,7 @@ from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.model.selectors import Selector, equality
 from trimtab.core.model.workloads import Workload
-from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods, list_shadows
+from trimtab.core.report.virtual_autoscalers import Group, Owned, group_pods, list_virtual_workloads
 
 _SELECTOR = Selector((equality("app", "web"),))
 _WEB = Workload(WorkloadName("default", "Deployment", "web"), selector=_SELECTOR)
@@ -25,7 +25,7 @@ def test_pods_of_a_workload_without_an_autoscaler_share_a_shadow() -> None:
     assert group.is_shadowed
     assert (group.workload, group.api_version) == (_WEB.name, "apps/v1")
     assert [pod.name for pod in group.pods] == ["a", "b"]
-    assert list_shadows([group]) == {_WEB.name: Workload(_WEB.name, selector=_SELECTOR)}
+    assert list_virtual_workloads([group]) == {_WEB.name: Workload(_WEB.name, selector=_SELECTOR)}
     assert group.autoscaler.target is not None
     assert group.autoscaler.target.name == "web"
 

@@ -83,7 +83,7 @@ def test_listeners_are_told_every_fact() -> None:
     world, told = a_world(), list[Fact]()
     world.subscribe(told.append)
     fact = FaultBegan(START, "crash")
-    world.tell(fact)
+    world.record(fact)
 
     assert told == [fact]
 

@@ -108,6 +108,6 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise KeysError(f"{path}: {errors.tell(error)}") from error
+        raise KeysError(f"{path}: {errors.describe(error)}") from error
     except UnicodeDecodeError as error:
         raise KeysError(f"{path}: no UTF-8 text") from error

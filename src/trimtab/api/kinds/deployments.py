@@ -151,11 +151,11 @@ def with_pod(installed: Installed, data: bytes) -> Installed:
     source = codec.decode(_POD, data)
     name = (source.metadata or NO_METADATA).name or ""
     statuses = (source.status or _PodStatus()).container_statuses or ()
-    told = tuple(f"{name}: {reason}" for status in statuses for reason in _reasons(status))
+    reasons = tuple(f"{name}: {reason}" for status in statuses for reason in _reasons(status))
     restarts = max((status.restart_count or 0 for status in statuses), default=0)
     return replace(
         installed,
-        troubles=(*installed.troubles, *told),
+        troubles=(*installed.troubles, *reasons),
         restarts=max(installed.restarts, restarts),
     )
 

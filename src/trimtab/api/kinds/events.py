@@ -242,6 +242,6 @@ def encode_event_count(count: int, at: datetime) -> bytes:
 def event_name(event: Event) -> str:
     """Return the name of the event object."""
     # Several events of one object may share a time, so the time alone is not unique.
-    told = (event.about.uid, event.reason, event.message, times.format_micro_time(event.at))
-    suffix = "." + sha256("\0".join(told).encode()).hexdigest()[:16]
+    content = (event.about.uid, event.reason, event.message, times.format_micro_time(event.at))
+    suffix = "." + sha256("\0".join(content).encode()).hexdigest()[:16]
     return event.about.name[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix

@@ -114,8 +114,8 @@ def duplicate(path: str, value: str, detail: str) -> FieldError:
 def refusal(name: str, errors: Sequence[FieldError]) -> str:
     """Return the message that refuses an autoscaler of this name."""
     texts = list(dict.fromkeys(map(str, errors)))
-    told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    return f"{KIND} {quote(name)} is invalid: {told}"
+    shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return f"{KIND} {quote(name)} is invalid: {shown}"
 
 
 def quote(text: str) -> str:

@@ -87,7 +87,7 @@ class WatchRefused:
     status: Status
 
 
-Told: TypeAlias = Applied[RecordT] | Spoiled | Removed | Bookmark
+ObjectEvent: TypeAlias = Applied[RecordT] | Spoiled | Removed | Bookmark
 """An event that a watch reports."""
 
 _OBJECT: Final = msgspec.json.Decoder(_Object)
@@ -103,7 +103,7 @@ def decode_entry(data: bytes, decode_record: Callable[[bytes], RecordT]) -> Stor
 
 def decode_event(
     data: bytes, decode_record: Callable[[bytes], RecordT]
-) -> Told[RecordT] | WatchRefused:
+) -> ObjectEvent[RecordT] | WatchRefused:
     """Return the event in one line of a watch."""
     event = decode(_EVENT, data)
     match event.type:

@@ -58,9 +58,9 @@ from trimtab.cli.runtime import workers as listening
 from trimtab.cli.runtime.health import Heartbeat, ReadWatchdog
 from trimtab.cli.runtime.process import GRACE, Runnable
 from trimtab.cli.runtime.workers import WorkerProcesses
+from trimtab.cluster import errors as cluster_errors
 from trimtab.cluster.auth import credentials
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.errors import tell
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.ports import Tracer
@@ -172,7 +172,11 @@ def _require_clients(context: ssl.SSLContext, authority: str) -> None:
     try:
         tls.require_clients(context, Path(authority))
     except OSError as error:
-        problem = credentials.tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
+        problem = (
+            credentials.describe_flaw(error)
+            if isinstance(error, ssl.SSLError)
+            else cluster_errors.describe(error)
+        )
         raise UsageError(f"--webhook-client-ca-file: {authority}: {problem}") from error
 
 

@@ -132,7 +132,7 @@ class _Process:
             settings=settings,
             clock=clock,
             history=self._history,
-            tell=self._tell,
+            report=self._tell,
             tracer=client.tracer,
         )
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
@@ -152,7 +152,7 @@ class _Process:
             # The rest of a tick needs time too.
             within=settings.interval / 2,
         )
-        return ExternalUsage(metrics, lambda: self._recommender.knowledge)
+        return ExternalUsage(metrics, lambda: self._recommender.state)
 
     async def act(self) -> None:
         with self.heartbeat.expected():
@@ -162,24 +162,24 @@ class _Process:
     async def save(self) -> None:
         # Unsaved state is lost, so the rate limit is lifted; parallel requests stay bounded.
         self._client.hurry()
-        logs.tell_of_saving(await self._recommender.save_all(within=SAVING))
+        logs.log_saving(await self._recommender.save_all(within=SAVING))
 
     def explain(self, query: Mapping[str, str]) -> bytes:
         origin = Origin(NumbersFrom.RECOMMENDER, self._now(), remarks=self._sources)
-        return pages.show_page(self._recommender.knowledge, self._settings, query, origin)
+        return pages.show_page(self._recommender.state, self._settings, query, origin)
 
     def list_problems(self) -> Iterable[Exception]:
-        turnout = self._recommender.last_turnout
+        turnout = self._recommender.last_result
         report = turnout and turnout.report
         return [problem.error for problem in report.problems] if report else []
 
     def _tell(self, turnout: TickResult) -> None:
         if turnout.failure is None:
             self.heartbeat.beat()
-        knowledge = self._recommender.knowledge
-        logs.tell(turnout, knowledge)
+        knowledge = self._recommender.state
+        logs.log_tick(turnout, knowledge)
         if self._history is not None and turnout.report is not None and turnout.report.histories:
-            logs.tell_of_history(turnout.report.histories, self._history.conventions())
+            logs.log_history(turnout.report.histories, self._history.conventions())
         self._meter.note(turnout, knowledge)
 
 

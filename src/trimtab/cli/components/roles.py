@@ -19,7 +19,7 @@ from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.roles import metrics, pages
 from trimtab.roles.controller import RoleKeeper
 from trimtab.roles.logs import RoleLogger
-from trimtab.roles.reports import Broken, News
+from trimtab.roles.reports import Broken, RoleReport
 from trimtab.roles.settings import RolesSettings
 
 _COMMON: Final = CommonFlags()
@@ -80,7 +80,7 @@ class _Process:
             clock=clock,
             elapsed=clock.elapsed,
             may_act=lambda: elector is None or elector.leads(),
-            tell=self._tell,
+            report=self._tell,
             tracer=tracer,
         )
         self.heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
@@ -96,11 +96,11 @@ class _Process:
     def show(self, _: Mapping[str, str]) -> bytes:
         return pages.show_roles(self._keeper.plans, is_paused=self._settings.paused)
 
-    def _tell(self, news: News) -> None:
+    def _tell(self, news: RoleReport) -> None:
         if not isinstance(news, Broken):
             self.heartbeat.beat()
         metrics.note(news)
-        self._narrator.tell(news)
+        self._narrator.log(news)
 
 
 def _build(

@@ -23,7 +23,7 @@ from trimtab.cluster.live import diagnosis
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.live.webhook_host import LiveWebhookHost
 from trimtab.core.diagnosis.api_server import Rights
-from trimtab.core.diagnosis.autoscalers import AutoscalerFacts, Hidden, Sighted, gather
+from trimtab.core.diagnosis.autoscalers import AutoscalerFacts, FoundTarget, Hidden, gather
 from trimtab.core.diagnosis.bounds import Bounds
 from trimtab.core.diagnosis.components import STATUS_LEASE, LeaseFacts
 from trimtab.core.diagnosis.findings import Unseen
@@ -93,14 +93,14 @@ async def _sight(
     cluster: LiveCluster,
     autoscaler: Autoscaler,
     owned: Mapping[WorkloadName, frozenset[WorkloadName]],
-) -> Sighted:
+) -> FoundTarget:
     target = autoscaler.target
     if target is None:
-        return Sighted(autoscaler)
+        return FoundTarget(autoscaler)
     name = WorkloadName(autoscaler.namespace, target.kind, target.name)
     workload = await cluster.owners.workload(name, target.api_version)
     topmost = None if workload is None else await cluster.owners.topmost(workload)
-    return Sighted(autoscaler, workload, topmost, owned.get(name, frozenset()))
+    return FoundTarget(autoscaler, workload, topmost, owned.get(name, frozenset()))
 
 
 async def _find_workloads(

@@ -50,7 +50,8 @@ def explain_problem(error: Exception, server: str) -> str:
         case DecodeError():
             text = f"what answers at {server} is no Kubernetes API server; {_NO_API_SERVER}"
         case _:
-            text = f"no answer from the cluster at {server}: {errors.tell(error)}; {_CHECK_NETWORK}"
+            reason = errors.describe(error)
+            text = f"no answer from the cluster at {server}: {reason}; {_CHECK_NETWORK}"
     return text
 
 
@@ -104,7 +105,7 @@ def _explain_silence(error: UnreachableError, server: str) -> str:
             host = address.parse_address(server).host
             problem, remedy = f"the name {host} cannot be found", f"{_CHECK_SERVER}, DNS and VPN"
         case ssl.SSLCertVerificationError():
-            problem, remedy = errors.tell(cause), _remedy_for_certificate(cause)
+            problem, remedy = errors.describe(cause), _remedy_for_certificate(cause)
         case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
             remedy = f"{_CHECK_SERVER}: its port, and http:// or https://"
             problem = "it does not speak TLS"

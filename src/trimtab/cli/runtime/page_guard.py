@@ -146,11 +146,15 @@ def _require_readable(flag: str, file: Path) -> None:
     try:
         file.open("rb").close()
     except OSError as error:
-        raise FailedError(f"{flag}: {file}: {errors.tell(error)}") from error
+        raise FailedError(f"{flag}: {file}: {errors.describe(error)}") from error
 
 
 def _tell_flaw(error: OSError) -> str:
-    return credentials.tell_flaw(error) if isinstance(error, ssl.SSLError) else errors.tell(error)
+    return (
+        credentials.describe_flaw(error)
+        if isinstance(error, ssl.SSLError)
+        else errors.describe(error)
+    )
 
 
 async def _reload(context: ssl.SSLContext, files: tls.CertificateFiles, clock: Clock) -> NoReturn:

@@ -162,5 +162,5 @@ def blame(address: str, error: Exception) -> FailedError:
     """Return the error of an address on which this process cannot listen, in words for people."""
     # Python itself refuses some names; errors of the resolver have negative numbers.
     is_of_name = not isinstance(error, OSError) or (error.errno or 0) < 0
-    problem = "the name of the host cannot be found" if is_of_name else errors.tell(error)
+    problem = "the name of the host cannot be found" if is_of_name else errors.describe(error)
     return FailedError(f"cannot listen on {address}: {problem}")

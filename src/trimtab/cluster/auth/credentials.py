@@ -212,7 +212,7 @@ def trust_authority(authority: str, source: str, field: str) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=authority or None)
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(
-            source, field, f"no usable certificate: {tell_flaw(error)}"
+            source, field, f"no usable certificate: {describe_flaw(error)}"
         ) from error
 
 
@@ -239,11 +239,11 @@ def show_certificate(
             # Without an answer for encrypted keys, openssl would ask on the terminal.
             context.load_cert_chain(*paths, password="")
         except (ssl.SSLError, ValueError) as error:
-            problem = f"no usable certificate with its key: {tell_flaw(error)}"
+            problem = f"no usable certificate with its key: {describe_flaw(error)}"
             raise CredentialsError(source, field, problem) from error
 
 
-def tell_flaw(error: Exception) -> str:
+def describe_flaw(error: Exception) -> str:
     """Return the reason for which OpenSSL takes no PEM text, without the place in its source."""
     reason = getattr(error, "reason", None)
     return reason.replace("_", " ").lower() if isinstance(reason, str) else "no PEM text"

@@ -167,8 +167,8 @@ async def _outcome(call: PluginCall, process: asyncio.subprocess.Process) -> byt
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        said = complaint.decode(errors="replace").strip()[-_SHOWN:]
-        raise PluginError(program, "", f"ended with {process.returncode}: {said}".rstrip(": "))
+        shown = complaint.decode(errors="replace").strip()[-_SHOWN:]
+        raise PluginError(program, "", f"ended with {process.returncode}: {shown}".rstrip(": "))
     return output
 
 

@@ -342,7 +342,7 @@ def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
     except TooLongError as error:
         raise TooLargeError(str(request), str(error), was_sent=was_sent) from error
     except (OSError, LineError) as error:
-        raise UnreachableError(str(request), errors.tell(error), was_sent=was_sent) from error
+        raise UnreachableError(str(request), errors.describe(error), was_sent=was_sent) from error
 
 
 def _read_refusal(head: Head, body: bytes) -> Status:

@@ -43,7 +43,7 @@ class MemoryEvictions(AsyncIterator[MemoryEviction]):
 
     def __init__(self, events: Reader[tuple[MemoryEviction, ...]]) -> None:
         self._changes = events.changes()
-        self._waiting = deque(eviction for told in events for eviction in told)
+        self._waiting = deque(eviction for batch in events for eviction in batch)
 
     async def __anext__(self) -> MemoryEviction:
         while not self._waiting:

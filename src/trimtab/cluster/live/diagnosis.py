@@ -136,13 +136,13 @@ async def fetch_server(client: Client) -> ServerFacts:
 async def fetch_clock(client: Client, clock: Clock) -> ClockFacts:
     """Return the time on both sides, in the middle of a request."""
     begin = clock.now()
-    told = await client.fetch_date(_VERSION)
+    date = await client.fetch_date(_VERSION)
     end = clock.now()
     try:
         # A Date header has whole seconds.
-        there = parsedate_to_datetime(told).astimezone(UTC) + _HALF_A_SECOND
+        there = parsedate_to_datetime(date).astimezone(UTC) + _HALF_A_SECOND
     except ValueError as error:
-        raise DecodeError("Date", f"not a time: {told!r}") from error
+        raise DecodeError("Date", f"not a time: {date!r}") from error
     return ClockFacts(begin + (end - begin) / 2, there)
 
 
@@ -308,11 +308,11 @@ async def fetch_usage(
 ) -> UsageFacts:
     """Return the usage that the metrics API reports; that it does not answer is a fact as well."""
     try:
-        told = await MetricsApi(client, namespace).fetch()
+        answer = await MetricsApi(client, namespace).fetch()
     except ForbiddenError:
         raise
     except ApiError as error:
         return UsageFacts(now, {}, expected, str(error))
-    times = [datetime.fromtimestamp(each, UTC) for each in told.times]
-    names = zip(told.namespaces, told.pods, strict=True)
+    times = [datetime.fromtimestamp(each, UTC) for each in answer.times]
+    names = zip(answer.namespaces, answer.pods, strict=True)
     return UsageFacts(now, dict(zip(names, times, strict=True)), expected)

@@ -187,10 +187,10 @@ class QueryClient:
         return bytes(body)
 
     def _refusal(self, status: int, body: bytes) -> HistoryError:
-        told = prometheus.decode_query_refusal(body)
-        message = told.message or body[:_SHOWN].decode(errors="replace") or str(status)
-        is_too_much = status in _TOO_MUCH_STATUSES or told.kind == "timeout"
-        is_too_much |= any(text in told.message for text in _TOO_MUCH)
+        refusal = prometheus.decode_query_refusal(body)
+        message = refusal.message or body[:_SHOWN].decode(errors="replace") or str(status)
+        is_too_much = status in _TOO_MUCH_STATUSES or refusal.kind == "timeout"
+        is_too_much |= any(text in refusal.message for text in _TOO_MUCH)
         kind = TooMuchHistoryError if is_too_much else HistoryError
         return kind(f"{self.shown_address}: {message} ({status})")
 
@@ -199,4 +199,4 @@ class QueryClient:
         try:
             yield
         except OSError as error:
-            raise HistoryError(f"{self.shown_address}: {errors.tell(error)}") from error
+            raise HistoryError(f"{self.shown_address}: {errors.describe(error)}") from error

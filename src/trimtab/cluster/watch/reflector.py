@@ -150,24 +150,24 @@ class Feed(Generic[RecordT]):
         async with aclosing(await self._open_stream(opened.version, seconds)) as lines:
             # Without changes it takes a minute until the first line.
             self.problem = None
-            told = opened
+            followed = opened
             async for line in lines:
                 event = watch_events.decode_event(line, self._kind.decode)
                 if isinstance(event, WatchRefused):
                     raise errors.refusal(f"watch {self._kind.path}", event.status)
-                told, change = state_machine.take_event(told, event)
-                self._state = told
+                followed, change = state_machine.take_event(followed, event)
+                self._state = followed
                 self._write(change)
                 if self._has_lived(began_at):
                     self._failures = 0
-        self._state = state_machine.interrupt(told)
+        self._state = state_machine.interrupt(followed)
         has_lasted = self._clock.now() >= ends_at
         if has_lasted:
             # A server that ends a watch on time has sent everything up to then.
             self._failures = 0
             self._write(Confirm())
         # A server that ends each watch after one bookmark must not be asked as fast as it answers.
-        return has_lasted or (told is not opened and self._has_lived(began_at))
+        return has_lasted or (followed is not opened and self._has_lived(began_at))
 
     def _has_lived(self, began_at: datetime) -> bool:
         return self._clock.now() - began_at >= SHORTEST_WATCH

@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, assert_never
 
 from trimtab.api.wire import watch_events
 from trimtab.api.wire.lists import Listing, Unreadable
-from trimtab.api.wire.watch_events import ObjectName, StoredObject, Told
+from trimtab.api.wire.watch_events import ObjectEvent, ObjectName, StoredObject
 
 RecordT = TypeVar("RecordT")
 
@@ -113,7 +113,7 @@ def take_page(
     return Listed(pages[0].resource_version), Replace(entries, unreadable)
 
 
-def take_event(state: Watching, event: Told[RecordT]) -> tuple[Watching, Change[RecordT]]:
+def take_event(state: Watching, event: ObjectEvent[RecordT]) -> tuple[Watching, Change[RecordT]]:
     """Take in an event of the watch."""
     match event:
         case watch_events.Applied(entry, version):

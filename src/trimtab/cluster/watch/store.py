@@ -163,7 +163,7 @@ class _Contents(Generic[RecordT]):
             for name, record in siblings.items():
                 index.put(ObjectName(namespace, name), None, record)
 
-    def tell(self, entry: StoredObject[RecordT]) -> None:
+    def notify(self, entry: StoredObject[RecordT]) -> None:
         # A copy: one reader may leave while another is filled.
         for reference in tuple(self.readers):
             if (reader := reference()) is not None:
@@ -263,7 +263,7 @@ class Writer(Generic[RecordT]):
         contents.confirm()
         contents.synced.set()
         for entry in different:
-            contents.tell(entry)
+            contents.notify(entry)
 
     def put(self, entry: StoredObject[RecordT]) -> None:
         """Hold this object in the place of its earlier state."""
@@ -276,7 +276,7 @@ class Writer(Generic[RecordT]):
             contents.by_namespace.setdefault(name.namespace, {})[name.name] = record
             for index in contents.indexes:
                 index.put(name, before, record)
-            contents.tell(entry)
+            contents.notify(entry)
 
     def spoil(self, unreadable: Unreadable) -> None:
         """Hold the object as one that cannot be read; its earlier state is no longer true."""

@@ -36,12 +36,15 @@ def keep_sizes(pod: Pod, capped: Capped, free: Capped) -> Capped:
     `free` is the recommendation without the cap. As far as it is lower than what the pod has, it
     counts. A container without a recommendation keeps what it has.
     """
-    own, wished = _own(pod), {each.container_name: each for each in reversed(free.recommendations)}
+    own, uncapped = (
+        _own(pod),
+        {each.container_name: each for each in reversed(free.recommendations)},
+    )
     return structs.replace(
         capped,
         recommendations=tuple(
             _kept(
-                entry, wished.get(entry.container_name), own.get(entry.container_name, NO_AMOUNTS)
+                entry, uncapped.get(entry.container_name), own.get(entry.container_name, NO_AMOUNTS)
             )
             for entry in capped.recommendations
         ),
@@ -90,8 +93,8 @@ def _kept(
 
 
 def _raised(capped: Resources, free: Resources | None, own: Resources) -> Resources:
-    wished = free or own
+    uncapped = free or own
     return {
-        kind: max(amount, min(own.get(kind, 0), wished.get(kind, own.get(kind, 0))))
+        kind: max(amount, min(own.get(kind, 0), uncapped.get(kind, own.get(kind, 0))))
         for kind, amount in capped.items()
     }

@@ -67,7 +67,7 @@ class AutoscalerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighted:
+class FoundTarget:
     """An autoscaler, and what was found under the name of its target."""
 
     autoscaler: Autoscaler
@@ -79,7 +79,7 @@ class Sighted:
 
 
 def gather(
-    sighted: Sequence[Sighted],
+    found: Sequence[FoundTarget],
     pods: Sequence[tuple[Pod, WorkloadName | None]],
     now: datetime,
     unreadable: Sequence[Hidden] = (),
@@ -87,11 +87,11 @@ def gather(
     """Gather the facts about autoscalers, given each pod with its topmost workload."""
     verdicts = {
         one.autoscaler.identity: targets.select_pods(one.autoscaler, one.workload, one.topmost)
-        for one in sighted
+        for one in found
     }
     observed = [
         ObservedAutoscaler(one.autoscaler, one.workload.selector)
-        for one in sighted
+        for one in found
         if one.workload and isinstance(verdicts[one.autoscaler.identity], Selector)
     ]
     index = matching.index_by_workload(observed)
@@ -102,7 +102,7 @@ def gather(
     for pod, matched in matches:
         for each in matched:
             members[each.autoscaler.identity].append(pod)
-    governed = [_govern(one, verdicts, members) for one in sighted]
+    governed = [_govern(one, verdicts, members) for one in found]
     conflicts = matching.find_conflicts(
         (matched for _, matched in matches), matching.acts_on_running_pods
     )
@@ -112,7 +112,7 @@ def gather(
 
 
 def _govern(
-    one: Sighted,
+    one: FoundTarget,
     verdicts: Mapping[AutoscalerName, Selector | Unsupported],
     members: Mapping[AutoscalerName, Sequence[Pod]],
 ) -> Governed:
@@ -216,9 +216,9 @@ def check_recommendations(facts: AutoscalerFacts) -> Iterator[Finding]:
         if not one.autoscaler.recommendation:
             yield _tell_silence(one, conditions, facts.now)
         for kind in (ConditionType.USAGE_STALE, UpdateConditionType.WITHOUT_EFFECT):
-            told = conditions.get(kind)
-            if told is not None and told.status == _TRUE:
-                text = f"{told.type}: {told.message}"
+            condition = conditions.get(kind)
+            if condition is not None and condition.status == _TRUE:
+                text = f"{condition.type}: {condition.message}"
                 yield Finding(Severity.WARNING, text, _EXPLAIN.format(*_names(one)), one.place)
 
 
@@ -236,10 +236,10 @@ def _tell_silence(one: Governed, conditions: dict[str, Condition], now: datetime
     created = one.autoscaler.created_at
     age = timedelta.max if created is None else now - created
     explain = _EXPLAIN.format(*_names(one))
-    told = next((conditions[kind] for kind in _CAUSES if kind in conditions), None)
-    if told is not None and told.message:
+    condition = next((conditions[kind] for kind in _CAUSES if kind in conditions), None)
+    if condition is not None and condition.message:
         severity = Severity.NOTE if age < _PATIENCE else Severity.WARNING
-        text = f"no recommendation: {told.reason}: {told.message}"
+        text = f"no recommendation: {condition.reason}: {condition.message}"
         return Finding(severity, text, explain, one.place)
     if age < _PATIENCE:
         text = f"no recommendation yet; it was made {durations.brief(age)} ago"

@@ -124,16 +124,16 @@ def _check_targets(one: Governed, items: Sequence[LimitRangeItem]) -> Iterator[F
     item = limit_ranges.effective_item(items, LimitRangeType.CONTAINER)
     if item is None:
         return
-    for told in one.autoscaler.recommendation or ():
-        for resource, target in _amounts(told.target):
+    for recommended in one.autoscaler.recommendation or ():
+        for resource, target in _amounts(recommended.target):
             most = (item.max or {}).get(resource)
             if most is not None and target > most:
                 wanted = quantities.format_amount(resource, target)
                 allowed = quantities.format_amount(resource, most)
                 yield Finding(
                     Severity.WARNING,
-                    f"container {told.container_name} should have {wanted} of {resource}, and a "
-                    f"LimitRange of its namespace allows {allowed}: it gets no more",
+                    f"container {recommended.container_name} should have {wanted} of {resource}, "
+                    f"and a LimitRange of its namespace allows {allowed}: it gets no more",
                     f"kubectl -n {one.autoscaler.namespace} edit limitrange",
                     one.place,
                 )
@@ -146,7 +146,8 @@ def _amounts(amounts: Resources) -> Iterator[tuple[Resource, int]]:
 def _check_quotas(one: Governed, in_namespace: Sequence[Quota]) -> Iterator[Finding]:
     """Find quotas that leave no room for what is recommended."""
     wanted = {
-        told.container_name: Allocation(told.target) for told in one.autoscaler.recommendation or ()
+        recommended.container_name: Allocation(recommended.target)
+        for recommended in one.autoscaler.recommendation or ()
     }
     needed: Counter[QuotaClaim] = Counter()
     for pod in one.pods:

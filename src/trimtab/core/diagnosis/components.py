@@ -98,7 +98,7 @@ def check_leases(facts: LeaseFacts) -> Iterator[Finding]:
             Severity.PROBLEM,
             f"there is no lease {STATUS_LEASE}: no admission controller has said that new pods "
             "get their size, so updaters evict nobody",
-            "start the admission controller; its log tells why its self-test fails",
+            "start the admission controller; its log says why its self-test fails",
         )
     for one in status:
         yield from _check_status(one, facts.now)
@@ -114,7 +114,7 @@ def _check_status(lease: HeldLease, now: datetime) -> Iterator[Finding]:
             Severity.PROBLEM,
             f"it was last renewed {durations.brief(silence)} ago, by {lease.holder or 'nobody'}: "
             "new pods do not get their size, and updaters evict nobody",
-            "look at the admission controller: its log tells why its self-test fails",
+            "look at the admission controller: its log says why its self-test fails",
             lease.place,
         )
     else:
@@ -266,10 +266,10 @@ def _check_twins(leases: Sequence[HeldLease]) -> Iterator[Finding]:
         places[one.name].append(one)
     for name, twins in sorted(places.items()):
         if len(twins) > 1:
-            told = ", ".join(f"{one.place} (by {one.holder})" for one in twins)
+            holders = ", ".join(f"{one.place} (by {one.holder})" for one in twins)
             yield Finding(
                 Severity.WARNING,
-                f"the lease {name} is held in several namespaces: {told}; two installations may "
+                f"the lease {name} is held in several namespaces: {holders}; two installations may "
                 "act on the same pods",
                 "keep one of them, or let each look at namespaces of its own",
             )

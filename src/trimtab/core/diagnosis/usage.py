@@ -104,9 +104,9 @@ def check_history(facts: HistoryFacts | None) -> Iterator[Finding]:
             "are gone belongs to nobody",
             "let Prometheus scrape kube-state-metrics",
         )
-    told = ", ".join(f"{key} {value}" for key, value in sorted(facts.conventions.items()))
+    conventions = ", ".join(f"{key} {value}" for key, value in sorted(facts.conventions.items()))
     if all(facts.series.values()):
-        yield ok(f"{facts.address} has the series that are needed: {told}")
+        yield ok(f"{facts.address} has the series that are needed: {conventions}")
 
 
 def _shorten(names: list[PodName]) -> str:

@@ -165,10 +165,10 @@ def review(
     verdicts: list[Verdict] = []
     for each in sorted(expectations, key=lambda one: one.since):
         if each.known is None:
-            verdict = _judge_resize(each, by_uid.get(each.pod_uid), now)
+            verdict = _check_resize(each, by_uid.get(each.pod_uid), now)
         else:
             found = next((pod for uid, pod in unspoken.items() if uid not in each.known), None)
-            verdict = _judge_eviction(each, found, limit_ranges, lacks_pods=lacks_pods, now=now)
+            verdict = _check_eviction(each, found, limit_ranges, lacks_pods=lacks_pods, now=now)
             if verdict is None and _still_stands(each, by_uid.get(each.pod_uid), now):
                 verdict = Void(each)
             if found is not None:
@@ -200,7 +200,7 @@ def _changes(act: Evict | Resize) -> Iterator[tuple[str, Resources, Resources]]:
             yield container.name, before, changed
 
 
-def _judge_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> Verdict | None:
+def _check_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> Verdict | None:
     if pod is None:
         return Void(expectation)
     if now - expectation.since < RESIZE_STANDS_AFTER:
@@ -219,7 +219,7 @@ def _judge_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> V
             return NeverMade(expectation, pod) if is_late else None
 
 
-def _judge_eviction(
+def _check_eviction(
     expectation: Expectation,
     successor: Pod | None,
     limit_ranges: Sequence[LimitRangeItem],

@@ -143,7 +143,7 @@ def was_sized(annotations: Mapping[str, str]) -> bool:
     return IN_PLACE_UPDATED in annotations or _ITEM.search(updates) is not None
 
 
-def tells_of_cpu(updates: str) -> bool:
+def lists_cpu(updates: str) -> bool:
     """Return True if a value of `vpaUpdates` says that admission set a CPU request."""
     return f"{Resource.CPU} request" in updates
 

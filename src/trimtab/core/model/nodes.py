@@ -37,8 +37,8 @@ def largest_allocatable(nodes: Iterable[Node]) -> Resources:
 
     A node that takes no pods at present counts too: that state passes, and a proven need remains.
     """
-    told = [node.allocatable for node in nodes]
-    amounts = {kind: [each[kind] for each in told if kind in each] for kind in BOTH}
+    reported = [node.allocatable for node in nodes]
+    amounts = {kind: [each[kind] for each in reported if kind in each] for kind in BOTH}
     return {kind: max(found) for kind, found in amounts.items() if found}
 
 

@@ -75,11 +75,11 @@ class Publications:
         self._places: dict[AutoscalerName, slice] = {}
         self._owners: list[AutoscalerName] = []
         self._numbers = _blank_numbers(0)
-        self._told = _blank_numbers(0)
+        self._last_published = _blank_numbers(0)
         self._saved = _blank_numbers(0)
         self._spans: Floats | None = None
         """Requests of containers, float64[groups, resources, 2], once needed since the refresh."""
-        self.creeping: set[AutoscalerName] = set()
+        self.small_changes: set[AutoscalerName] = set()
         """Autoscalers whose bounds moved since they were last published, in no way that matters."""
         self.drifting: set[AutoscalerName] = set()
         """Those of them whose bounds moved by no more than the drift fraction."""
@@ -94,15 +94,15 @@ class Publications:
         """
         altered = self.renew()
         self._spans = None
-        differs: Booleans = self._told != self._numbers
+        differs: Booleans = self._last_published != self._numbers
         matters = differs if settings is None else self._find_weighty(settings)
         changed = dict.fromkeys([*altered, *self._owners_of(_any(matters))])
-        self.creeping = set(self._owners_of(_any(differs))) - changed.keys()
+        self.small_changes = set(self._owners_of(_any(differs))) - changed.keys()
         self.drifting = set()
         if settings is not None:
-            more = far_moves(self._told, self._numbers, settings.drift_fraction)
-            self.drifting = self.creeping - set(self._owners_of(_any(more)))
-        return {name: self.tell(name) for name in changed}
+            more = far_moves(self._last_published, self._numbers, settings.drift_fraction)
+            self.drifting = self.small_changes - set(self._owners_of(_any(more)))
+        return {name: self.mark_published(name) for name in changed}
 
     def request_spans(self, name: AutoscalerName) -> RequestSpans:
         """Return the least and the most that the running containers of an autoscaler request."""
@@ -149,9 +149,9 @@ class Publications:
         """Return all numbers as of the last time they were estimated."""
         return PublishedAmounts(self._owners, self._numbers)
 
-    def tell(self, name: AutoscalerName) -> PublishedRecommendation:
+    def mark_published(self, name: AutoscalerName) -> PublishedRecommendation:
         """Mark an autoscaler's numbers as published, the base of later changes, and return them."""
-        self._told[self._places[name]] = self._numbers[self._places[name]]
+        self._last_published[self._places[name]] = self._numbers[self._places[name]]
         return self.recommendation(name)
 
     def recommendation(self, name: AutoscalerName) -> PublishedRecommendation:
@@ -184,13 +184,17 @@ class Publications:
 
     def _find_weighty(self, settings: PublishingSettings) -> Booleans:
         """Mark the numbers that changed in a way that matters: bool[groups, resources, columns]."""
-        told, numbers, nearest = self._told, self._numbers, settings.bound_move_fraction
-        weighty = _find_changes(told, numbers, max(settings.far_move_fraction, nearest))
-        moved = far_moves(told, numbers, nearest) & ~weighty
+        published, numbers, nearest = (
+            self._last_published,
+            self._numbers,
+            settings.bound_move_fraction,
+        )
+        weighty = _find_changes(published, numbers, max(settings.far_move_fraction, nearest))
+        moved = far_moves(published, numbers, nearest) & ~weighty
         # Nothing compares an uncapped target with a request.
         moved[:, :, _NUMBERS[-1]] = False
         if moved.any():
-            weighty |= moved & passing_moves(told, numbers, self._request_spans())
+            weighty |= moved & passing_moves(published, numbers, self._request_spans())
         return weighty
 
     def _request_spans(self) -> Floats:
@@ -243,12 +247,17 @@ class Publications:
         for name, block in self._blocks.items():
             places[name] = slice(offset, offset + len(block.container_names))
             offset = places[name].stop
-        numbers, told, saved = (_blank_numbers(offset) for _ in range(3))
+        numbers, published, saved = (_blank_numbers(offset) for _ in range(3))
         for name in places.keys() & self._places.keys() - altered:
             numbers[places[name]] = self._numbers[self._places[name]]
-            told[places[name]] = self._told[self._places[name]]
+            published[places[name]] = self._last_published[self._places[name]]
             saved[places[name]] = self._saved[self._places[name]]
-        self._numbers, self._told, self._saved, self._places = numbers, told, saved, places
+        self._numbers, self._last_published, self._saved, self._places = (
+            numbers,
+            published,
+            saved,
+            places,
+        )
         self._owners = [name for name, block in self._blocks.items() for _ in block.container_names]
 
 

@@ -27,9 +27,9 @@ def find_lost(
 ) -> frozenset[str]:
     """Return the containers with a recommendation that no restored history explains."""
     return frozenset(
-        said.container_name
-        for said in autoscaler.recommendation or ()
-        if not explained.get(said.container_name, frozenset()) >= said.target.keys()
+        published.container_name
+        for published in autoscaler.recommendation or ()
+        if not explained.get(published.container_name, frozenset()) >= published.target.keys()
     )
 
 
@@ -61,17 +61,17 @@ def keep_up(
     global_max: Resources,
 ) -> PublishedRecommendation:
     """Return the recommendation with nothing below the stored one of relearned containers."""
-    said = {
+    published = {
         one.container_name: _capped(one, autoscaler, global_max)
         for one in autoscaler.recommendation or ()
         if one.container_name in relearning
         and autoscalers.scales(autoscaler.policies, one.container_name)
     }
-    if not said:
+    if not published:
         return known
     now = {one.container_name: one for one in known.containers}
     merged = now | {
-        name: _higher(one, now[name]) if name in now else one for name, one in said.items()
+        name: _higher(one, now[name]) if name in now else one for name, one in published.items()
     }
     return PublishedRecommendation(
         tuple(merged[name] for name in sorted(merged)),
@@ -105,10 +105,10 @@ def _highest(one: Resources | None, other: Resources | None) -> Resources:
 
 
 def _capped(
-    said: ContainerRecommendation, autoscaler: Autoscaler, global_max: Resources
+    published: ContainerRecommendation, autoscaler: Autoscaler, global_max: Resources
 ) -> ContainerRecommendation:
     """Return the stored recommendation as far as the present policy allows it."""
-    policy = autoscalers.policy_for(autoscaler.policies, said.container_name)
+    policy = autoscalers.policy_for(autoscaler.policies, published.container_name)
     most = dict(zip(BOTH, recommendation.caps_for(policy, global_max).most, strict=True))
     controlled = BOTH if policy is None else policy.controlled_resources
 
@@ -120,13 +120,13 @@ def _capped(
         }
 
     return replace(
-        said,
-        target=within(said.target),
-        lower_bound=within(said.lower_bound),
-        upper_bound=within(said.upper_bound),
+        published,
+        target=within(published.target),
+        lower_bound=within(published.lower_bound),
+        upper_bound=within(published.upper_bound),
         uncapped_target={
             resource: amount
-            for resource, amount in (said.uncapped_target or {}).items()
+            for resource, amount in (published.uncapped_target or {}).items()
             if resource in controlled
         },
     )

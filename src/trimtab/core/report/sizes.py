@@ -118,10 +118,10 @@ class ContainerSizing:
 
     def wanted(self, resource: Resource) -> int:
         """Return the amount that all pods would request for it."""
-        told = NO_AMOUNTS if self.recommended is None else self.recommended.requests or NO_AMOUNTS
+        given = NO_AMOUNTS if self.recommended is None else self.recommended.requests or NO_AMOUNTS
         return (
-            self.pods * told[resource]
-            if resource in told
+            self.pods * given[resource]
+            if resource in given
             else limits.amount_of(self.requested, resource)
         )
 
@@ -226,8 +226,8 @@ def add_up(workloads: Iterable[WorkloadSizing], nodes: Iterable[Node]) -> Report
         kind: sum(limits.amount_of(one.requested, kind) for one in containers) for kind in BOTH
     }
     wanted = {kind: sum(one.wanted(kind) for one in containers) for kind in BOTH}
-    told = [node.allocatable for node in nodes]
-    capacity = {kind: sum(limits.amount_of(one, kind) for one in told) for kind in BOTH if told}
+    sizes = [node.allocatable for node in nodes]
+    capacity = {kind: sum(limits.amount_of(one, kind) for one in sizes) for kind in BOTH if sizes}
     mark = severity.score([each.severity for each in containers])
     return ReportTotals(requested, wanted, capacity, mark)
 
@@ -306,5 +306,5 @@ def _shares(
 def _would_request(
     container: Container, recommended: Mapping[str, Allocation], resource: Resource
 ) -> int:
-    told = recommended.get(container.name, Allocation()).requests or NO_AMOUNTS
-    return told.get(resource, limits.amount_of(container.current.requests, resource))
+    given = recommended.get(container.name, Allocation()).requests or NO_AMOUNTS
+    return given.get(resource, limits.amount_of(container.current.requests, resource))

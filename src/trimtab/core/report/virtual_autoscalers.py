@@ -1,7 +1,7 @@
-"""Shadows: virtual autoscalers, made to find out what they would recommend.
+"""Virtual autoscalers, made to find out what they would recommend.
 
 Pods are grouped by their workload and by the autoscaler that governs them. Pods that no autoscaler
-governs get a shadow. Where a workload has no selector, or there is no workload, the pods get a
+governs get a virtual one. Where a workload has no selector, or there is no workload, the pods get a
 label here that no cluster has.
 """
 
@@ -40,9 +40,9 @@ class Group:
     api_version: str
     pods: tuple[Pod, ...]
     autoscaler: Autoscaler
-    """The one that governs them, or a shadow."""
+    """The one that governs them, or a virtual one."""
     selector: Selector | None = None
-    """Selects the pods of a shadow; None where the autoscaler is no shadow."""
+    """Selects the pods of a virtual autoscaler; None where the autoscaler exists."""
 
     @property
     def is_shadowed(self) -> bool:
@@ -57,13 +57,13 @@ def group_pods(pods: Iterable[Owned], autoscalers: Iterable[ObservedAutoscaler])
     for owned in pods:
         workload = None if owned.workload is None else owned.workload.name
         governor = matching.governor_of(index, workload, owned.pod.labels)
-        found = _shadow(owned) if governor is None else _governed(owned, governor)
+        found = _virtual(owned) if governor is None else _governed(owned, governor)
         groups.setdefault((found.workload, found.autoscaler.identity), []).append(found)
     return [_join(parts) for _, parts in sorted(groups.items(), key=itemgetter(0))]
 
 
-def list_shadows(groups: Sequence[Group]) -> Mapping[WorkloadName, Workload]:
-    """Return the workloads of all shadows, with the selectors that the shadows need."""
+def list_virtual_workloads(groups: Sequence[Group]) -> Mapping[WorkloadName, Workload]:
+    """Return the workloads of all virtual autoscalers, with the selectors that those need."""
     return {
         group.workload: Workload(group.workload, selector=group.selector)
         for group in groups
@@ -81,7 +81,7 @@ def _governed(owned: Owned, governor: Autoscaler) -> Group:
     return Group(owned.workload.name, owned.api_version, (owned.pod,), governor)
 
 
-def _shadow(owned: Owned) -> Group:
+def _virtual(owned: Owned) -> Group:
     name, pod = _name(owned), owned.pod
     selector = None if owned.workload is None else owned.workload.selector
     if selector is None or not selector.requirements:
@@ -90,8 +90,8 @@ def _shadow(owned: Owned) -> Group:
         pod = replace(pod, labels={**pod.labels, _LABEL: value})
     target = TargetReference(name.kind, name.name, owned.api_version)
     # No object can have such a name, so it is unique.
-    shadow = Autoscaler(name.namespace, f"{name.kind}/{name.name}", target=target)
-    return Group(name, owned.api_version, (pod,), shadow, selector)
+    virtual = Autoscaler(name.namespace, f"{name.kind}/{name.name}", target=target)
+    return Group(name, owned.api_version, (pod,), virtual, selector)
 
 
 def _name(owned: Owned) -> WorkloadName:

@@ -173,7 +173,7 @@ def believes_marks(pod: Pod) -> bool:
 
     The original writes the same annotation, so that its boosts end, too.
     """
-    return cap_notes.tells_of_cpu(pod.annotations.get(UPDATES, ""))
+    return cap_notes.lists_cpu(pod.annotations.get(UPDATES, ""))
 
 
 def expired_boosts(

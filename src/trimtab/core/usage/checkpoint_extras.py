@@ -71,7 +71,7 @@ def collect_supplements(
     return {
         key: Supplement(
             usage.aggregates.oom_ledger.levels(rows),
-            _most_telling(
+            _most_valuable(
                 {
                     places[one][1]: SavedContainer(
                         usage.containers.recall(one, seconds), kills.get(places[one])
@@ -131,14 +131,14 @@ def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, li
     owners = usage.containers.aggregate
     wanted = np.fromiter(aggregates, np.int64, len(aggregates))
     found: defaultdict[int, list[int]] = defaultdict(list)
-    told = np.isfinite(usage.containers.floats("last_cpu"))
-    told |= np.isfinite(usage.containers.floats("last_memory"))
-    for row in np.flatnonzero(told & np.isin(owners, wanted)).tolist():
+    sampled = np.isfinite(usage.containers.floats("last_cpu"))
+    sampled |= np.isfinite(usage.containers.floats("last_memory"))
+    for row in np.flatnonzero(sampled & np.isin(owners, wanted)).tolist():
         found[int(owners[row])].append(row)
     return found
 
 
-def _most_telling(containers: dict[str, SavedContainer]) -> dict[str, SavedContainer]:
+def _most_valuable(containers: dict[str, SavedContainer]) -> dict[str, SavedContainer]:
     if len(containers) <= MOST_CONTAINERS:
         return containers
     order = sorted(containers, key=lambda pod: _worth(containers[pod].memory), reverse=True)

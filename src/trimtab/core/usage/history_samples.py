@@ -147,8 +147,8 @@ def restore_pods(traces: Iterable[PodTrace], known_names: Iterable[str]) -> dict
         pod: PastPod(
             {
                 name: value
-                for told, value in trace.labels.items()
-                for name in by_form.get(_form(told), [told])
+                for label, value in trace.labels.items()
+                for name in by_form.get(_form(label), [label])
             },
             trace.owners,
         )

@@ -115,14 +115,14 @@ def find_stale(
     aggregates, links = usage.aggregates, usage.links
     rows = aggregates.keyed_rows()
     live = (aggregates.ints("feeders") - usage.count_feeders(ended))[rows] > 0
-    heard = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))
-    heard = np.maximum(heard, aggregates.floats("live_since"))[rows]
-    silent = rows[live & (heard < to_seconds(now - limit, missing=0.0))]
-    speaking = set(rows[live].tolist()) - set(silent.tolist())
+    latest = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))
+    latest = np.maximum(latest, aggregates.floats("live_since"))[rows]
+    idle = rows[live & (latest < to_seconds(now - limit, missing=0.0))]
+    active = set(rows[live].tolist()) - set(idle.tolist())
     found: dict[AutoscalerName, set[str]] = {}
-    for row in silent.tolist():
+    for row in idle.tolist():
         container_name = aggregates.key(row).container_name
         for name in links.learners_of(row):
-            if speaking.isdisjoint(links.learners[name].linked[container_name]):
+            if active.isdisjoint(links.learners[name].linked[container_name]):
                 found.setdefault(name, set()).add(container_name)
     return {name: tuple(sorted(containers)) for name, containers in found.items()}

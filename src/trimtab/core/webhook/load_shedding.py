@@ -21,14 +21,14 @@ class IdleConnection(Protocol):
         """
 
 
-GuestT = TypeVar("GuestT", bound=IdleConnection)
+ConnectionT = TypeVar("ConnectionT", bound=IdleConnection)
 
 
-def find_longest_awaited(guests: Iterable[GuestT]) -> GuestT | None:
+def find_longest_awaited(connections: Iterable[ConnectionT]) -> ConnectionT | None:
     """Return the connection that was awaited longest, the first of equals; None without any."""
     found, earliest = None, inf
-    for guest in guests:
-        since = guest.awaited_since
+    for connection in connections:
+        since = connection.awaited_since
         if since is not None and since < earliest:
-            found, earliest = guest, since
+            found, earliest = connection, since
     return found

@@ -83,7 +83,7 @@ class Admitting:
         # Timestamps on the wire have whole seconds.
         created_at = world.now().replace(microsecond=0)
         stored = world.pods.put(replace(pod, created_at=created_at))
-        world.tell(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
+        world.record(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
         return stored
 
     async def try_out(self, pod: Pod) -> Pod:
@@ -129,7 +129,7 @@ class Admitting:
             own = None if pod is wanted else self._find_refusal(request, wanted)
             own_flaw = "" if own is None else str(own)
             world = self._world
-            world.tell(PodRefused(world.now(), wanted, pod, str(error), own_flaw))
+            world.record(PodRefused(world.now(), wanted, pod, str(error), own_flaw))
             raise error
 
     def _find_refusal(self, request: str, pod: Pod) -> ApiError | None:

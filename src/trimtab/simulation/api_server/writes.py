@@ -155,7 +155,7 @@ class Serving:
         current = world.pods.find(pod.namespace, pod.name)
         if current is not None and current.uid == pod.uid:
             world.pods.delete(pod.namespace, pod.name)
-            world.tell(PodGone(world.now(), current))
+            world.record(PodGone(world.now(), current))
 
     def evict(self, actor: str, pod: Pod) -> None:
         """Evict a pod, if its budgets allow it and it has not changed."""
@@ -165,7 +165,7 @@ class Serving:
         if current.uid != pod.uid or current.resource_version != pod.resource_version:
             raise conflict(request)
         if not current.is_deleting:
-            self._world.tell(PodEvicted(self._world.now(), actor, current))
+            self._world.record(PodEvicted(self._world.now(), actor, current))
             self.delete_pod(current)
 
     def try_eviction(self, actor: str, pod: Pod) -> None:
@@ -200,7 +200,7 @@ class Serving:
         self._check_node(request, after)
         if after != before:
             after = self._world.pods.put(after)
-        self._world.tell(PodResized(self._world.now(), actor, before, after))
+        self._world.record(PodResized(self._world.now(), actor, before, after))
 
     def patch_pod(self, actor: str, pod: Pod, patch: Patch) -> None:
         """Change the metadata of a pod."""
@@ -211,7 +211,7 @@ class Serving:
             raise invalid(request, "spec", "pod updates may not change these fields")
         if after != before:
             after = self._world.pods.put(after)
-        self._world.tell(PodPatched(self._world.now(), actor, before, after))
+        self._world.record(PodPatched(self._world.now(), actor, before, after))
 
     def list_labelled(self, actor: str, namespace: str, label: str, value: str) -> list[Pod]:
         """List the pods of a namespace with that label."""
@@ -241,7 +241,7 @@ class Serving:
         )
         if after != before:
             after = world.autoscalers.put(after)
-        world.tell(StatusPublished(world.now(), actor, before, after))
+        world.record(StatusPublished(world.now(), actor, before, after))
 
     def publish_conditions(
         self, actor: str, autoscaler: Autoscaler, conditions: tuple[Condition, ...]
@@ -257,7 +257,7 @@ class Serving:
         after = replace(before, conditions=_written(conditions))
         if after != before:
             after = world.autoscalers.put(after)
-        world.tell(StatusPublished(world.now(), actor, before, after))
+        world.record(StatusPublished(world.now(), actor, before, after))
 
     def save_checkpoint(self, actor: str, checkpoint: Checkpoint) -> None:
         """Create or replace a checkpoint."""
@@ -267,7 +267,7 @@ class Serving:
         after = replace(checkpoint, name=name, resource_version=version)
         if after != before:
             after = world.checkpoints.put(after)
-        world.tell(CheckpointSaved(world.now(), actor, before, after))
+        world.record(CheckpointSaved(world.now(), actor, before, after))
 
     def has_autoscaler(self, actor: str, name: AutoscalerName) -> bool:
         """Return True if the autoscaler exists, readable or not."""
@@ -286,7 +286,7 @@ class Serving:
             if resource_version not in ("", found.resource_version):
                 raise conflict(f"delete {namespace}/{name}")
             world.checkpoints.delete(namespace, name)
-            world.tell(CheckpointDeleted(world.now(), actor, found))
+            world.record(CheckpointDeleted(world.now(), actor, found))
 
     # All else
 
@@ -305,12 +305,12 @@ class Serving:
         stored = replace(lease, created_at=created)
         if stored != current:
             stored = world.leases.put(stored)
-        world.tell(LeaseWritten(world.now(), actor, stored))
+        world.record(LeaseWritten(world.now(), actor, stored))
         return stored
 
     def emit(self, actor: str, event: Event) -> None:
         """Record an event."""
-        self._world.tell(EventEmitted(self._world.now(), actor, event))
+        self._world.record(EventEmitted(self._world.now(), actor, event))
 
     def _find(self, request: str, pod: Pod) -> Pod:
         current = self._world.pods.find(pod.namespace, pod.name)

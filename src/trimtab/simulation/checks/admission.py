@@ -61,13 +61,13 @@ class RequestBounds(Checker):
         """Report requests that were set outside the bounds."""
         match fact:
             case PodCreated(wanted=wanted, patch=patch) if patch:
-                yield from self._judge(wanted, asked_for(fact), matching.acts_on_new_pods)
+                yield from self._check(wanted, asked_for(fact), matching.acts_on_new_pods)
             case PodResized(before=before, after=after):
-                yield from self._judge(before, after, matching.acts_on_running_pods)
+                yield from self._check(before, after, matching.acts_on_running_pods)
             case _:
                 return
 
-    def _judge(self, before: Pod, after: Pod, acts: Callable[[Autoscaler], bool]) -> Iterator[str]:
+    def _check(self, before: Pod, after: Pod, acts: Callable[[Autoscaler], bool]) -> Iterator[str]:
         governors = self.past.governors(before, acts)
         verdicts = [list(_find_flaws(before, after, governor)) for governor in governors]
         if verdicts and all(verdicts):

@@ -58,14 +58,14 @@ class Availability(Checker):
                 for health in self._open.values():
                     health.worse_since = fact.at
             case PodEvicted(actor=actor, pod=pod):
-                yield from self._judge(pod, f"{actor} evicted")
+                yield from self._check(pod, f"{actor} evicted")
             case PodResized(actor=actor, before=before, after=after):
                 if _restarts(before, after):
-                    yield from self._judge(before, f"{actor} restarted")
+                    yield from self._check(before, f"{actor} restarted")
             case _:
                 return
 
-    def _judge(self, pod: Pod, what: str) -> Iterator[str]:
+    def _check(self, pod: Pod, what: str) -> Iterator[str]:
         workload, now = self.past.topmost(pod), self.world.now()
         if workload is None or workload.kind in _RUNS_ONCE or not pod.node_name:
             return

@@ -84,17 +84,19 @@ class BoostGate(Checker):
     def observe(self, fact: Fact) -> Iterator[str]:
         """Report a boosted pod that is changed for its boost though the gate is off."""
         match fact:
-            case PodEvicted(actor=actor, pod=pod) if self._judges(actor, pod):
+            case PodEvicted(actor=actor, pod=pod) if self._is_checked(actor, pod):
                 governors = self.past.governors(pod, matching.acts_on_running_pods)
                 if not any(_wants_more_than_an_end(pod, each) for each in governors):
                     yield f"{actor} evicted {_name(pod)} for its boost, with the gate off"
-            case PodResized(actor=actor, before=before, after=after) if self._judges(actor, before):
+            case PodResized(actor=actor, before=before, after=after) if self._is_checked(
+                actor, before
+            ):
                 if _boosts(before, before) != _boosts(before, after):
                     yield f"{actor} ended a boost of {_name(before)} with the gate off"
             case _:
                 return
 
-    def _judges(self, actor: str, pod: Pod) -> bool:
+    def _is_checked(self, actor: str, pod: Pod) -> bool:
         return self.past.calm.lacks_gate(actor) and bool(startup_boost.boosted_containers(pod))
 
 

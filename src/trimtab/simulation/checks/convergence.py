@@ -186,8 +186,10 @@ def _restarts_to_shrink(pod: Pod, governor: Autoscaler) -> bool:
 
 def is_in_vain(governor: Autoscaler) -> bool:
     """Return True if the autoscaler's status says that changes of its pods have no effect."""
-    told = [each for each in governor.conditions if each.type == UpdateConditionType.WITHOUT_EFFECT]
-    return any(each.status == "True" for each in told)
+    found = [
+        each for each in governor.conditions if each.type == UpdateConditionType.WITHOUT_EFFECT
+    ]
+    return any(each.status == "True" for each in found)
 
 
 _KINDS_OF_JOBS: Final = ("CronJob", "Job")
@@ -378,18 +380,18 @@ class CoolDown(Checker):
                 if pod.is_deleting:
                     yield f"{actor} evicted {pod.namespace}/{pod.name} again"
                 if not self._would_cure(pod):
-                    yield from self._judge(at, actor, pod, "evicted")
+                    yield from self._check(at, actor, pod, "evicted")
             case PodResized(at=at, actor=actor, before=before, after=after):
                 if startup_boost.boosted_containers(before):
                     return
                 is_gentle = _only_grows(before, after) and not pod_changes.restarts(before, after)
                 if not is_gentle and not _cures(before, after):
-                    yield from self._judge(at, actor, before, "resized")
+                    yield from self._check(at, actor, before, "resized")
                 self._changed_at.setdefault(actor, {})[before.uid] = at
             case _:
                 return
 
-    def _judge(self, at: datetime, actor: str, pod: Pod, what: str) -> Iterator[str]:
+    def _check(self, at: datetime, actor: str, pod: Pod, what: str) -> Iterator[str]:
         last = self._changed_at.get(actor, {}).get(pod.uid)
         if last is None or pod.resize is not None:
             return

@@ -49,7 +49,7 @@ class SamplesCountedOnce(Checker):
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
-        self._told = dict[tuple[WorkloadName, str], _Told]()
+        self._sent = dict[tuple[WorkloadName, str], _Told]()
         self._newest: dict[tuple[str, str, str], float] = {}
         self._given: dict[tuple[str, str], tuple[int, float]] = {}
 
@@ -75,9 +75,9 @@ class SamplesCountedOnce(Checker):
             self._newest[place] = time
             workload = self.past.workload_named(namespace, pod_name)
             if workload is not None:
-                told = self._told.setdefault((workload, container), _Told())
-                told.samples += 1
-                told.weight += CPU_WEIGHT * math.exp2((time - begin) / half_life)
+                sent = self._sent.setdefault((workload, container), _Told())
+                sent.samples += 1
+                sent.weight += CPU_WEIGHT * math.exp2((time - begin) / half_life)
 
     def _find_excess(self, before: Checkpoint | None, after: Checkpoint) -> Iterator[str]:
         half_life = self.rules.usage.cpu_half_life
@@ -91,11 +91,11 @@ class SamplesCountedOnce(Checker):
         if target is None:
             return
         samples, weight = self._given[place]
-        told = self._told.get((target, after.container_name), _Told())
+        sent = self._sent.get((target, after.container_name), _Told())
         saved = after.aggregate
-        if saved.total_samples_count > samples + told.samples:
-            yield f"{saved.total_samples_count} samples, {samples + told.samples} were told"
-        most = (weight + told.weight) * (1 + _ROUNDING)
+        if saved.total_samples_count > samples + sent.samples:
+            yield f"{saved.total_samples_count} samples, {samples + sent.samples} were served"
+        most = (weight + sent.weight) * (1 + _ROUNDING)
         if _weight(saved.cpu_histogram, half_life) > most:
             yield "more CPU weight than all samples have"
 
@@ -137,7 +137,7 @@ class KillsCountedOnce(Checker):
             case StatusPublished(actor=actor, before=before, after=after):
                 if before.recommendation != after.recommendation:
                     for entry in after.recommendation or ():
-                        yield from self._judge(actor, after, entry)
+                        yield from self._check(actor, after, entry)
             case _:
                 return
 
@@ -155,7 +155,7 @@ class KillsCountedOnce(Checker):
             kind = (workload, container_name)
             self._killed_with[kind] = max(self._killed_with.get(kind, 0), memory)
 
-    def _judge(
+    def _check(
         self, actor: str, autoscaler: Autoscaler, entry: ContainerRecommendation
     ) -> Iterator[str]:
         target = limits.amount_of(entry.uncapped_target or entry.target, Resource.MEMORY)

@@ -65,7 +65,7 @@ class Disruption(Checker):
         """Report a disruption that exceeds the budget."""
         match fact:
             case PodEvicted(actor=actor, pod=pod):
-                yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
+                yield from self._check(pod, f"{actor} evicted", is_eviction=True)
             case PodResized(actor=actor, before=before, after=after):
                 is_boosted = bool(startup_boost.boosted_containers(before))
                 if (
@@ -73,11 +73,11 @@ class Disruption(Checker):
                     and pod_changes.restarts(before, after)
                     and not _rescues(before, after)
                 ):
-                    yield from self._judge(before, f"{actor} restarted", is_eviction=False)
+                    yield from self._check(before, f"{actor} restarted", is_eviction=False)
             case _:
                 return
 
-    def _judge(self, pod: Pod, what: str, *, is_eviction: bool) -> Iterator[str]:
+    def _check(self, pod: Pod, what: str, *, is_eviction: bool) -> Iterator[str]:
         owner = disruption_budgets.owner_of(pod)
         if owner is None:
             yield f"{what} {pod.namespace}/{pod.name}, which nobody owns"

@@ -22,7 +22,7 @@ from trimtab.core.usage import aggregates, checkpoints
 from trimtab.core.usage.aggregates import MEMORY_WEIGHT
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
-from trimtab.simulation.checks.samples_sent import ContainerKind, Told
+from trimtab.simulation.checks.samples_sent import ContainerKind, SamplesSent
 from trimtab.simulation.world.facts import (
     CheckpointDeleted,
     CheckpointSaved,
@@ -54,11 +54,11 @@ class Histories(Checker):
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._subjects: dict[ObjectName, _Subject] = {}
-        self._told = Told(past, rules.usage)
+        self._sent = SamplesSent(past, rules.usage)
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """Report samples and weight that were lost."""
-        self._told.note(fact)
+        self._sent.note(fact)
         match fact:
             case CheckpointSaved(actor=actor, before=before, after=after):
                 subject = self._subject(after)
@@ -79,13 +79,13 @@ class Histories(Checker):
         if target is None:
             return
         kind, forgotten = (target, after.container_name), self._forgotten_until()
-        yield from _find_lost_counts(old, new, self._told.count(kind, until=forgotten))
+        yield from _find_lost_counts(old, new, self._sent.count(kind, until=forgotten))
         lost = _lost_weight(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
-        if lost > self._told.cpu_before(kind, forgotten, seen_from=_reference(old.cpu_histogram)):
+        if lost > self._sent.cpu_before(kind, forgotten, seen_from=_reference(old.cpu_histogram)):
             yield f"{lost / old.cpu_histogram.total_weight:.4%} of its CPU weight lost"
         lost = _lost_weight(old.memory_histogram, new.memory_histogram, usage.memory_half_life)
         reference = _reference(old.memory_histogram)
-        aged = self._told.memory_before(kind, forgotten, seen_from=reference)
+        aged = self._sent.memory_before(kind, forgotten, seen_from=reference)
         if lost > aged and self._is_memory_clear(after):
             yield f"{lost / old.memory_histogram.total_weight:.4%} of its memory weight lost"
 
@@ -207,13 +207,13 @@ class SteadyRestarts(Checker):
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
-        self._told = Told(past, rules.usage)
+        self._sent = SamplesSent(past, rules.usage)
         self._beginnings = dict[str, _Beginning]()
         self._holders: dict[tuple[str, str], str] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """Report a target that fell too far."""
-        self._told.note(fact)
+        self._sent.note(fact)
         match fact:
             case ProcessStarted(actor=actor):
                 self._begin(actor)
@@ -279,7 +279,7 @@ class SteadyRestarts(Checker):
         )
         row = int(bank.allocate(1)[0])
         bank.decode(row, stored)
-        new = self._told.cpu_after(kind, last, seen_from=stored.reference_time)
+        new = self._sent.cpu_after(kind, last, seen_from=stored.reference_time)
         return self._diluted_percentile(bank, row, new)
 
     def _explained_bytes(self, saved: Checkpoint, kind: ContainerKind, begun: datetime) -> float:
@@ -299,7 +299,7 @@ class SteadyRestarts(Checker):
             if memory.window_end is not None and memory.peak > 0 and not memory.is_saved:
                 bank.add([row], [memory.peak], MEMORY_WEIGHT, memory.window_end)
         reference = aggregates.from_seconds(float(bank.references[row])) or at
-        new = self._told.memory_after(kind, at, known=known, seen_from=reference, begun=begun)
+        new = self._sent.memory_after(kind, at, known=known, seen_from=reference, begun=begun)
         return self._diluted_percentile(bank, row, new)
 
     def _needed_bytes(self, saved: Checkpoint) -> int:

@@ -97,7 +97,7 @@ class Inspector:
         world.subscribe(self._observe)
 
     def inspect(self) -> None:
-        """Let the checkers judge the current state of the world."""
+        """Run the checkers on the current state of the world."""
         for checker in self._checkers:
             for detail in checker.check():
                 self._complain(checker, detail)

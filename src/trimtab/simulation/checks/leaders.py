@@ -48,11 +48,11 @@ class Leaders(Checker):
                 | CheckpointSaved(actor=actor)
                 | CheckpointDeleted(actor=actor)
             ):
-                yield from self._judge(actor, type(fact).__name__)
+                yield from self._check(actor, type(fact).__name__)
             case _:
                 return
 
-    def _judge(self, actor: str, act: str) -> Iterator[str]:
+    def _check(self, actor: str, act: str) -> Iterator[str]:
         lease = self._leases.get(actor)
         if lease is None:
             return

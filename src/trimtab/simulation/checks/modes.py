@@ -185,13 +185,13 @@ class HorizontalHolds(Checker):
         """Report changes of resources that a horizontal autoscaler scales on."""
         match fact:
             case PodCreated(wanted=wanted, patch=patch) if patch:
-                yield from self._judge("admission", wanted, asked_for(fact))
+                yield from self._check("admission", wanted, asked_for(fact))
             case PodResized(actor=actor, before=before, after=after):
-                yield from self._judge(actor, before, after)
+                yield from self._check(actor, before, after)
             case _:
                 return
 
-    def _judge(self, actor: str, before: Pod, after: Pod) -> Iterator[str]:
+    def _check(self, actor: str, before: Pod, after: Pod) -> Iterator[str]:
         held = self._held(before)
         boosted = startup_boost.boosted_containers(before)
         for old, new in zip(before.containers, after.containers, strict=True):

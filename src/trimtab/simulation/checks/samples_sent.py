@@ -35,7 +35,7 @@ class _Mentioned:
 
     first: float
     last: float
-    told_at: datetime
+    sent_at: datetime
     """Time at which the last reading was reported; the reading itself is older."""
 
 
@@ -47,7 +47,7 @@ class _Kind:
     containers: dict[_Role, _Mentioned] = field(default_factory=dict)
 
 
-class Told:
+class SamplesSent:
     """Times of reported readings and of kills, by kind of container."""
 
     def __init__(self, past: Hindsight, settings: UsageSettings) -> None:
@@ -130,7 +130,7 @@ class Told:
             begins = {current.pop(pod_name, anew)}
             if one.first > moment.timestamp():
                 begins.add(anew)
-            if not is_known and one.told_at > begun:
+            if not is_known and one.sent_at > begun:
                 begins.add(one.last)
             total += max(self._weigh_since(first, one.last, seen_from) for first in begins)
         return total
@@ -160,16 +160,16 @@ class Told:
         return self._kinds.get(kind, _Kind()).containers
 
     def _mention(
-        self, namespace: str, pod_name: str, container: str, time: float, told_at: datetime
+        self, namespace: str, pod_name: str, container: str, time: float, sent_at: datetime
     ) -> _Kind:
         workload = self._past.workload_named(namespace, pod_name)
         kind = (
             _Kind() if workload is None else self._kinds.setdefault((workload, container), _Kind())
         )
         for role in self._believed_roles(namespace, pod_name):
-            mentioned = kind.containers.setdefault(role, _Mentioned(time, time, told_at))
+            mentioned = kind.containers.setdefault(role, _Mentioned(time, time, sent_at))
             mentioned.last = max(mentioned.last, time)
-            mentioned.told_at = told_at
+            mentioned.sent_at = sent_at
         return kind
 
     def _believed_roles(self, namespace: str, pod_name: str) -> list[_Role]:

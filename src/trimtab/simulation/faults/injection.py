@@ -44,12 +44,12 @@ _REFUSALS: Final = (ResizeState.INFEASIBLE, ResizeState.DEFERRED, ResizeState.ER
 def break_now(simulation: Simulation, fault: Fault) -> Undo:
     """Begin a fault, and return a function that ends it."""
     world = simulation.world
-    world.tell(FaultBegan(world.now(), str(fault)))
+    world.record(FaultBegan(world.now(), str(fault)))
     undo = _BREAKERS[fault.kind](simulation, fault)
 
     def end() -> None:
         undo()
-        world.tell(FaultEnded(world.now(), str(fault)))
+        world.record(FaultEnded(world.now(), str(fault)))
 
     return end
 

@@ -143,7 +143,7 @@ class Kubelet:
         now = self.world.now()
         blamed = memory_pressure.blame(worker, now)
         pod = worker.end(PodPhase.FAILED, pod_lifecycle.ERROR)
-        self.world.tell(PodPressedOut(now, pod, tuple(blamed)))
+        self.world.record(PodPressedOut(now, pod, tuple(blamed)))
         for eviction in blamed:
             self.world.evictions.append(eviction)
 
@@ -204,7 +204,7 @@ class Kubelet:
             self._unsettled[worker.pod.uid] = worker
             return
         neighbours = (each for each in machine.workers.values() if each is not worker)
-        state = resizes.judge(worker, machine.node, neighbours)
+        state = resizes.decide(worker, machine.node, neighbours)
         if state is not None:
             state = self.node_resize_faults.get(machine.node.name, state)
             state = self.resize_faults.get(worker.pod.uid, state)

@@ -68,7 +68,7 @@ class Metrics:
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
         self._roll = _Roll()
-        self._told = UsageColumns()
+        self._served = UsageColumns()
         self.faults: list[MetricsFault] = []
         """Active faults for all components."""
         self.faults_of: dict[str, list[MetricsFault]] = {}
@@ -83,15 +83,15 @@ class Metrics:
         if MetricsFault.GONE in faults:
             raise requests.refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
         if MetricsFault.STALE not in faults:
-            self._told = self._roll.columns(self._kubelet.running)
-        told = self._told
+            self._served = self._roll.columns(self._kubelet.running)
+        served = self._served
         if MetricsFault.HALF in faults:
-            told = _half(told, line.random)
+            served = _half(served, line.random)
         if MetricsFault.ABSURD in faults:
-            told = _absurd(told, line.random)
+            served = _absurd(served, line.random)
         world = self._kubelet.world
-        world.tell(UsageTold(world.now(), line.actor, told))
-        return told
+        world.record(UsageTold(world.now(), line.actor, served))
+        return served
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class _Source:
     """The metrics server at the other end of a connection."""
 
     line: SimulatedConnection
-    tell: Callable[[SimulatedConnection], UsageColumns]
+    serve: Callable[[SimulatedConnection], UsageColumns]
 
     async def fetch(self) -> UsageColumns:
         """Fetch the newest reading of every container."""
         await self.line.send(_REQUEST)
-        told = self.tell(self.line)
+        served = self.serve(self.line)
         await self.line.receive(_REQUEST)
-        return told
+        return served
 
 
 def _blank(names: Sequence[ContainerName]) -> UsageColumns:
@@ -120,40 +120,40 @@ def _blank(names: Sequence[ContainerName]) -> UsageColumns:
     )
 
 
-def _half(told: UsageColumns, chance: Random) -> UsageColumns:
+def _half(served: UsageColumns, chance: Random) -> UsageColumns:
     """Leave out random pods; a pod is reported with all containers or not at all."""
-    pods = dict.fromkeys(zip(told.namespaces, told.pods, strict=True))
+    pods = dict.fromkeys(zip(served.namespaces, served.pods, strict=True))
     given = {pod for pod in pods if chance.random() < _SHARE_GIVEN}
     kept = [
         place
-        for place, pod in enumerate(zip(told.namespaces, told.pods, strict=True))
+        for place, pod in enumerate(zip(served.namespaces, served.pods, strict=True))
         if pod in given
     ]
     return UsageColumns(
-        namespaces=tuple(told.namespaces[place] for place in kept),
-        pods=tuple(told.pods[place] for place in kept),
-        containers=tuple(told.containers[place] for place in kept),
-        times=tuple(told.times[place] for place in kept),
-        cpu_millicores=tuple(told.cpu_millicores[place] for place in kept),
-        memory_bytes=tuple(told.memory_bytes[place] for place in kept),
-        has_cpu=tuple(told.has_cpu[place] for place in kept),
-        has_memory=tuple(told.has_memory[place] for place in kept),
+        namespaces=tuple(served.namespaces[place] for place in kept),
+        pods=tuple(served.pods[place] for place in kept),
+        containers=tuple(served.containers[place] for place in kept),
+        times=tuple(served.times[place] for place in kept),
+        cpu_millicores=tuple(served.cpu_millicores[place] for place in kept),
+        memory_bytes=tuple(served.memory_bytes[place] for place in kept),
+        has_cpu=tuple(served.has_cpu[place] for place in kept),
+        has_memory=tuple(served.has_memory[place] for place in kept),
     )
 
 
-def _absurd(told: UsageColumns, chance: Random) -> UsageColumns:
+def _absurd(served: UsageColumns, chance: Random) -> UsageColumns:
     def spoil(values: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(
             value if chance.random() < _SHARE_GIVEN else chance.choice(_ABSURD) for value in values
         )
 
-    has_cpu = tuple(chance.random() < _SHARE_GIVEN for _ in told.has_cpu)
+    has_cpu = tuple(chance.random() < _SHARE_GIVEN for _ in served.has_cpu)
     return replace(
-        told,
+        served,
         cpu_millicores=tuple(
             value if has else 0
-            for value, has in zip(spoil(told.cpu_millicores), has_cpu, strict=True)
+            for value, has in zip(spoil(served.cpu_millicores), has_cpu, strict=True)
         ),
-        memory_bytes=spoil(told.memory_bytes),
+        memory_bytes=spoil(served.memory_bytes),
         has_cpu=has_cpu,
     )

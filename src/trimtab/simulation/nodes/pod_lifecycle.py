@@ -162,7 +162,7 @@ class PodWorker:
         slot.kills += 1
         self._stop(name, OOM_KILLED)
         limit = limit_of(slot.allocated, Resource.MEMORY) or 0
-        self._means.world.tell(ContainerKilled(now, self.pod, name, memory_bytes, limit))
+        self._means.world.record(ContainerKilled(now, self.pod, name, memory_bytes, limit))
         if self._restarts(slot):
             shown = self._means.draw(_TERMINATED_SHOWN)
             # A back-off alone would end exactly when the next turn is due.

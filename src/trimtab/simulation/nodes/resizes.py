@@ -24,7 +24,7 @@ def is_settled(worker: PodWorker) -> bool:
     )
 
 
-def judge(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> ResizeState | None:
+def decide(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> ResizeState | None:
     """Return the state of the pod's resize; None if there is nothing to do."""
     if is_settled(worker):
         return None

@@ -83,7 +83,7 @@ class World:
         """Call a listener at once with every fact from now on."""
         self._listeners.append(listener)
 
-    def tell(self, fact: Fact) -> None:
+    def record(self, fact: Fact) -> None:
         """Report a fact to all listeners."""
         for listener in self._listeners:
             listener(fact)

@@ -4,8 +4,6 @@ from functools import cache
 from importlib import resources
 from typing import Final, TypeAlias
 
-import yaml
-
 from trimtab.api.wire.codec import JSON
 
 Schema: TypeAlias = dict[str, JSON]
@@ -53,6 +51,9 @@ def schema_of(definition: Schema) -> Schema:
 
 
 def _load(name: str) -> Schema:
+    # The webhook needs a schema only for objects that cannot be read, and starts without YAML.
+    import yaml  # noqa: PLC0415
+
     definition: Schema = yaml.load(_read(name), yaml.CSafeLoader)
     return definition
 

@@ -16,12 +16,13 @@ from support.makers.records import (
 from trimtab.api.explain.pods import tell_check
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.explain.pod_checks import PodExplanation, explain_pod, view_plan
-from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict, PodCheck
+from trimtab.core.explain.update_checks import CheckVerdict, PodCheck
 from trimtab.core.model.autoscalers import Held, UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Termination
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.updates.checks.check import KIND_OF, CheckKind
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import Snapshot
 

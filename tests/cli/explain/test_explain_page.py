@@ -17,8 +17,9 @@ from trimtab.api.explain.recommendation import (
     ShownStep,
     Transition,
 )
-from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict
+from trimtab.core.explain.update_checks import CheckVerdict
 from trimtab.core.recommendation.steps import StepKind
+from trimtab.core.updates.checks.check import KIND_OF, CheckKind
 
 PAGE = (Path(__file__).parents[3] / "docs/explain.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE))

@@ -21,13 +21,7 @@ from support.strategies.plans import a_snapshot, seeds, some_settings
 
 from trimtab.core.changes.outcomes import Evict, Hold, Resize, Unboost
 from trimtab.core.explain.pod_checks import PodExplanation, act_of, explain_pod, view_plan
-from trimtab.core.explain.update_checks import (
-    KIND_OF,
-    REMEMBERED,
-    CheckKind,
-    CheckVerdict,
-    PodCheck,
-)
+from trimtab.core.explain.update_checks import CheckVerdict, PodCheck
 from trimtab.core.guards.eviction_brake import Lack, find_brake
 from trimtab.core.model.autoscalers import (
     Autoscaler,
@@ -43,6 +37,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import PAUSED, Allocation, ResizeState, Termination
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
+from trimtab.core.updates.checks.check import KIND_OF, REMEMBERED, CheckKind
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action, InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot

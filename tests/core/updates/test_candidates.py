@@ -34,7 +34,8 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, Container, Pod, Termination, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.validation import SettingsError
-from trimtab.core.updates.candidates import Candidate, assess
+from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.checks.assessment import assess
 from trimtab.core.updates.plan_context import PlanContext
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot

@@ -27,13 +27,13 @@ from support.makers.records import (
 from trimtab.api.explain.pods import tell_check
 from trimtab.core.changes.outcomes import Hold, Resize
 from trimtab.core.explain.pod_checks import explain_pod, view_plan
-from trimtab.core.explain.update_checks import CheckKind
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.pods import Container, OwnerReference, Pod, PodPhase
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.updates.checks.check import CheckKind
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import RESTART_GAP
 from trimtab.core.updates.snapshot import PodMemory, Retry

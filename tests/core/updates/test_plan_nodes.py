@@ -18,7 +18,6 @@ from support.makers.records import (
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.explain.pod_checks import explain_pod, view_plan
-from trimtab.core.explain.update_checks import CheckKind
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
 from trimtab.core.model.autoscalers import Autoscaler, CpuBoost, UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
@@ -36,6 +35,7 @@ from trimtab.core.model.pods import (
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
 from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.updates.checks.check import CheckKind
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import InfeasibleAttempt, ResizeMemory
 from trimtab.core.updates.snapshot import PodMemory, Retry, Snapshot

@@ -18,7 +18,7 @@ from trimtab.core.changes.outcomes import Hold, Outcome, Unboost
 from trimtab.core.diagnosis import durations
 from trimtab.core.explain.next_pod import NextPod
 from trimtab.core.explain.pod_checks import PodExplanation
-from trimtab.core.explain.update_checks import CheckKind, CheckVerdict, PodCheck
+from trimtab.core.explain.update_checks import CheckVerdict, PodCheck
 from trimtab.core.model import cap_notes, pods
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.cap_notes import Note
@@ -26,6 +26,7 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Allocation, Container
 from trimtab.core.model.quantities import format_amount
 from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.updates.checks.check import CheckKind
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action
 

@@ -16,9 +16,9 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.core.explain import pod_checks
 from trimtab.core.explain.pod_checks import PlanView
-from trimtab.core.explain.update_checks import REMEMBERED, CheckKind
 from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.updates.checks.check import REMEMBERED, CheckKind
 from trimtab.recommender import pages as numbers
 from trimtab.recommender import restore
 from trimtab.recommender.settings import RecommenderSettings

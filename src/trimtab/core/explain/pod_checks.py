@@ -1,20 +1,20 @@
 """Explanation of one pod's outcome: all checks, those that hold the pod, and until when.
 
 A plan stops at the first reason to hold a pod. An explanation needs all reasons, so this module
-runs the same checks to the end. The plan still decides: the outcome comes from it, and its reason
-is among those found here.
+runs the same list of checks to the end (`core/updates/checks/order.py`). The plan still decides:
+the outcome comes from it, and its reason is among those found here.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, ParamSpec, assert_never
 
 from trimtab.core.changes import change as urgency
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.explain.update_checks import KIND_OF, CheckKind, CheckVerdict, PodCheck
+from trimtab.core.explain.update_checks import CheckVerdict, PodCheck
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.guards.disruption_budgets import ReplicaGroup
 from trimtab.core.model import matching
@@ -24,21 +24,21 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.matching import AutoscalerIndex
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import Resource, Resources
-from trimtab.core.sizing import node_use, startup_boost
+from trimtab.core.sizing import startup_boost
 from trimtab.core.sizing.node_use import Shortage
 from trimtab.core.updates import (
     action_choice,
     candidate_cache,
-    candidate_outcomes,
     candidates,
     plan,
     resize_or_evict,
     spending,
 )
 from trimtab.core.updates.candidate_cache import CandidateCache
-from trimtab.core.updates.candidates import CHECKS, Candidate, CheckInputs
-from trimtab.core.updates.evictions import checks, successors
-from trimtab.core.updates.plan_context import EVICTING_MODES, PlanContext
+from trimtab.core.updates.candidates import Candidate, CheckInputs
+from trimtab.core.updates.checks import order
+from trimtab.core.updates.checks.check import KIND_OF, Check, CheckKind, Objection
+from trimtab.core.updates.plan_context import PlanContext
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
@@ -47,29 +47,14 @@ from trimtab.core.updates.spending import Spent
 _INSTANT: Final = timedelta(microseconds=1)
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
+_Inputs = ParamSpec("_Inputs")
 
-_OF_EVICTIONS: Final = frozenset(
-    {
-        CheckKind.EVICTION,
-        CheckKind.POD_DISRUPTION_BUDGET,
-        CheckKind.EARLIER_EVICTIONS,
-        CheckKind.QUOTA,
-    }
-)
-_OF_ACTS: Final = frozenset(
-    {CheckKind.DIRECTION, CheckKind.SURGE, CheckKind.RESIZE, CheckKind.BUDGET}
-)
-"""Checks that apply only where the pod may be changed at all."""
-_OF_CHANGES: Final = frozenset(
-    {
-        CheckKind.CHANGE,
-        CheckKind.LIFETIME,
-        CheckKind.REQUIREMENTS,
-        CheckKind.ROLE,
-        CheckKind.COOL_DOWN,
-    }
-)
-"""Checks that apply only where the wanted change is known."""
+_ALWAYS: Final = frozenset({CheckKind.BOOST, CheckKind.PAUSE})
+"""Kinds that apply to every pod."""
+_OF_CHOICES: Final = frozenset({CheckKind.SURGE, CheckKind.RESIZE})
+"""Kinds that the choice of an action clears."""
+_WITHOUT_ACTION: Final = frozenset({CheckKind.BUDGET})
+"""Kinds that it clears, too, where it finds no action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +130,25 @@ def view_plan(
         {each.pod.uid: each for each in planned},
         acts,
         unknown,
-        _set_room_aside(act for each in acts.values() for act in each),
+        _spend(act for each in acts.values() for act in each),
     )
 
 
-def _set_room_aside(acts: Iterable[Act]) -> Spent:
-    """Set aside the room on nodes that resizes and successors take, and note disruptions."""
+def _spend(acts: Iterable[Act], workload: WorkloadName | None = None) -> Spent:
+    """Return what the plan spends on acts, as far as they show it."""
     spent = Spent()
     for act in acts:
-        if not isinstance(act, Evict) and resize_or_evict.restarts_containers(act.pod, act.wanted):
-            spending.count_restart(act.pod, spent)
-        if isinstance(act, Resize):
-            spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
-        elif isinstance(act, Evict):
-            spent.evicting.add(act.pod.namespace)
-            if act.place is not None:
-                spending.set_place_aside(act.pod, act.place, spent)
+        match act:
+            case Evict():
+                spending.spend_eviction(act, workload, {}, spent)
+            case Resize():
+                restarts = resize_or_evict.restarts_containers(act.pod, act.wanted)
+                spending.spend_resize(act, {}, spent, restarts=restarts)
+            case Unboost():
+                if resize_or_evict.restarts_containers(act.pod, act.wanted):
+                    spending.spend_restart(act.pod, spent)
+            case _:
+                assert_never(act)
     return spent
 
 
@@ -172,18 +160,18 @@ def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
     case = _Case(
         observed, matching.governor_of(view.index, observed.workload, observed.pod.labels), outcome
     )
-    hearing = _run_checks(case, view.context, view)
+    results = _run_checks(case, view.context, view)
     explanation = PodExplanation(
         observed.pod,
         observed.workload,
         case.autoscaler,
         outcome,
-        tuple(_checks(case, hearing, view)),
-        hearing.way,
+        tuple(_checks(case, results, view)),
+        results.way,
         group=view.context.group_of(observed.pod),
         siblings_changed=_changed_beside(observed.pod, view),
     )
-    return explanation if hearing.facts is None else _with_facts(explanation, hearing.facts, view)
+    return explanation if results.facts is None else _with_facts(explanation, results.facts, view)
 
 
 def _changed_beside(pod: Pod, view: PlanView) -> tuple[str, ...]:
@@ -219,7 +207,7 @@ class _CheckResults:
     """Results of all checks at one moment."""
 
     reasons: Sequence[HoldReason] = ()
-    asked: frozenset[CheckKind] = frozenset({CheckKind.BOOST, CheckKind.PAUSE})
+    asked: frozenset[CheckKind] = _ALWAYS
     facts: CheckInputs | None = None
     way: Action | None = None
 
@@ -227,15 +215,33 @@ class _CheckResults:
         """Return the first reason of a kind of check; None if there is none."""
         return next((reason for reason in self.reasons if KIND_OF[reason] is kind), None)
 
+    def and_then(
+        self,
+        checks: Sequence[Check[Callable[_Inputs, Objection | None]]],
+        *inputs: _Inputs.args,
+        **named: _Inputs.kwargs,
+    ) -> "_CheckResults":
+        """Return the results with those of more checks, all of which run."""
+        found = [check.find(*inputs, **named) for check in checks]
+        reasons = [each.reason for each in found if each is not None]
+        return self.because_of(reasons).asking(order.kinds_cleared_by(checks))
+
+    def because_of(self, reasons: Sequence[HoldReason]) -> "_CheckResults":
+        """Return the results with more reasons to hold the pod."""
+        more = replace(self, reasons=(*self.reasons, *reasons))
+        return more.asking({KIND_OF[reason] for reason in reasons})
+
+    def asking(self, kinds: Collection[CheckKind]) -> "_CheckResults":
+        """Return the results with more kinds of checks that apply."""
+        return replace(self, asked=self.asked.union(kinds))
+
 
 def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView) -> PodExplanation:
     judgement = facts.judgement
     lacking: Mapping[Resource, Shortage] = {}
     if judgement.distrust is None:
         claimed = _claimed_by_others(explanation, view)
-        candidate = candidates.candidate_of(
-            facts, view.context, candidates.standing_of(facts, view.context)
-        )
+        candidate = candidates.candidate_of(facts, view.context)
         lacking = action_choice.shortages(candidate, view.context, claimed)
     return replace(
         explanation,
@@ -253,102 +259,66 @@ def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView)
 def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResults:
     """Run all checks of a pod, whatever the plan decided."""
     autoscaler, pod = case.autoscaler, case.observed.pod
-    paused = plan.is_held_back(pod, autoscaler, context)
-    held_back = [HoldReason.PAUSED] if paused else []
-    if autoscaler is None or case.is_about_boost:
-        return _CheckResults(held_back)
-    judgement = context.judge(pod, autoscaler)
-    facts = candidates.facts_about(pod, autoscaler, case.observed.workload, judgement, context)
-    idle = candidates.reason_to_idle(autoscaler, context.settings.gates)
-    if idle is None and candidates.shrinks_to_take_back(facts, context):
-        # No other check applies to a pod that only gets back what it has.
-        asked = frozenset({CheckKind.BOOST, CheckKind.MODE, CheckKind.RESIZE, CheckKind.PAUSE})
-        return _CheckResults(held_back, asked, facts, Action.RESIZE)
-    asked = frozenset(CheckKind) - _OF_EVICTIONS - _OF_ACTS
-    found = [idle, judgement.distrust, *(check(facts, context) for check in CHECKS)]
-    if judgement.distrust is not None:
-        asked -= _OF_CHANGES
-        found = [each for each in found if each is None or KIND_OF[each] not in _OF_CHANGES]
-    standing = candidates.standing_of(facts, context)
-    found.append(standing if isinstance(standing, HoldReason) else None)
-    way: Action | None = None
-    if idle is None and judgement.distrust is None:
-        candidate = candidates.candidate_of(facts, context, standing)
-        if HoldReason.COOL_DOWN in found:
-            # All other checks run as they will after that.
-            candidate = candidate._replace(restraint=None)
-        way, objections = _hear_of_act(case, candidate, context, view)
-        found += objections
-        asked |= _asked_of_act(way, candidate, context)
-    reasons = [each for each in (*found, *held_back) if each is not None]
-    return _CheckResults(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
+    results = _CheckResults()
+    if autoscaler is not None and not case.is_about_boost:
+        judgement = context.judge(pod, autoscaler)
+        facts = candidates.facts_about(pod, autoscaler, case.observed.workload, judgement, context)
+        results = _run_checks_of_pod(case, facts, context, view)
+    is_paused = plan.is_held_back(pod, autoscaler, context)
+    return results.because_of([HoldReason.PAUSED] if is_paused else [])
 
 
-def _hear_of_act(
-    case: _Case, candidate: Candidate, context: PlanContext, view: PlanView
-) -> tuple[Action | None, list[HoldReason | None]]:
-    """Return the action that would change the pod, and the budgets or nodes that prevent it."""
-    if not candidate.wanted and candidate.autoscaler.mode not in EVICTING_MODES:
-        return None, [HoldReason.ONLY_SHRINKS]
-    act = act_of(case.outcome)
-    if act is not None:
+def _run_checks_of_pod(
+    case: _Case, facts: CheckInputs, context: PlanContext, view: PlanView
+) -> _CheckResults:
+    results = _CheckResults(facts=facts).and_then(order.OF_AUTOSCALERS, facts.autoscaler, context)
+    is_idle = bool(results.reasons)
+    if not is_idle and (back := candidates.shrinks_to_take_back(facts, context)):
+        candidate = candidates.candidate_to_take_back(facts, back)
+        results = results.and_then(
+            order.OF_TAKEN_BACK, candidate, context, _spent_on_others(case, view)
+        )
+        return replace(results, way=Action.RESIZE)
+    has_target = facts.judgement.distrust is None
+    checks = [each for each in order.OF_PODS if has_target or not each.needs_target]
+    results = results.and_then(checks, facts, context)
+    if is_idle or not has_target:
+        return results
+    candidate = candidates.candidate_of(facts, context)
+    if HoldReason.COOL_DOWN in results.reasons:
+        # All other checks run as they will after that.
+        candidate = candidate._replace(restraint=None)
+    return _run_checks_of_candidate(case, candidate, results, view, context)
+
+
+def _run_checks_of_candidate(
+    case: _Case,
+    candidate: Candidate,
+    results: _CheckResults,
+    view: PlanView,
+    context: PlanContext,
+) -> _CheckResults:
+    before = len(results.reasons)
+    results = results.and_then(order.OF_CANDIDATES, candidate, context).asking(_OF_CHOICES)
+    if len(results.reasons) > before:
+        return results.asking(_WITHOUT_ACTION)
+    if (act := act_of(case.outcome)) is not None:
         # All that follows was spent on it.
-        return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
+        way = Action.RESIZE if isinstance(act, Resize) else Action.EVICT
+        checks = order.of_action(way, candidate, context)
+        return replace(results.asking(order.kinds_cleared_by(checks)), way=way)
     spent = _spent_on_others(case, view)
-    claimed = spent.grown[candidate.pod.node_name]
-    candidate, way = action_choice.decide(
-        candidate, context, disruptable=True, claimed=claimed, promised=spent.promised
-    )
-    if isinstance(way, HoldReason):
-        return None, [way]
-    reasons: list[HoldReason | None] = []
-    if _lacks_budget(candidate, context, spent):
-        reasons.append(HoldReason.BUDGET_SPENT)
-    if way is Action.EVICT:
-        reasons += [each(candidate, context, spent) for each in checks.EVICTION_CHECKS]
-        return way, reasons
-    if action_choice.restarts_work(candidate, context):
-        hold = candidate_outcomes.hold_restart(candidate, context, spent)
-        reasons.append(None if hold is None else hold.reason)
-    fits = (
-        candidate_outcomes.fit_in_quotas(candidate.pod, candidate.wanted, context, spent)
-        is not None
-    )
-    reasons.append(None if fits else HoldReason.QUOTA_EXCEEDED)
-    return way, reasons
-
-
-def _asked_of_act(
-    way: Action | None, candidate: Candidate, context: PlanContext
-) -> frozenset[CheckKind]:
-    match way:
-        case Action.EVICT:
-            return _OF_ACTS | _OF_EVICTIONS
-        case Action.RESIZE if not action_choice.restarts_work(candidate, context):
-            # It takes no pod away.
-            return (_OF_ACTS - {CheckKind.BUDGET}) | {CheckKind.QUOTA}
-        case Action.RESIZE:
-            return _OF_ACTS | {CheckKind.QUOTA}
-        case _:
-            return _OF_ACTS
-
-
-def _lacks_budget(candidate: Candidate, context: PlanContext, spent: Spent) -> bool:
-    claimed = spent.grown[candidate.pod.node_name]
-    group = context.group_of(candidate.pod)
-    if group is None or group.configured is None:
-        # There is no budget at all, which is a reason of its own.
-        return False
-    _, way = action_choice.decide(
-        candidate, context, disruptable=False, claimed=claimed, promised=spent.promised
-    )
-    return way is HoldReason.BUDGET_SPENT and not spending.may_disrupt(candidate, context, spent)
+    candidate, chosen = action_choice.choose(candidate, context, spent, disruptable=True)
+    if isinstance(chosen, HoldReason):
+        return results.because_of([chosen]).asking(_WITHOUT_ACTION)
+    checks = order.of_action(chosen, candidate, context)
+    return replace(results.and_then(checks, candidate, context, spent), way=chosen)
 
 
 def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources:
     """Return the room on the pod's node that the acts of other pods take."""
     node_name, act = explanation.pod.node_name, act_of(explanation.outcome)
-    own = _set_room_aside(() if act is None else (act,)).grown[node_name]
+    own = _spend(() if act is None else (act,)).grown[node_name]
     return {kind: amount - own[kind] for kind, amount in view.promised.grown[node_name].items()}
 
 
@@ -357,40 +327,31 @@ def _spent_on_others(case: _Case, view: PlanView) -> Spent:
 
     The room on nodes and the namespaces are those of the view, which is only read.
     """
-    promised = view.promised
-    spent = Spent(grown=promised.grown, arrivals=promised.arrivals, evicting=promised.evicting)
-    owner, workload = disruption_budgets.owner_of(case.observed.pod), case.observed.workload
-    if owner is None:
-        return spent
-    for act in view.acts.get(owner, ()):
-        restarts = not isinstance(act, Evict) and resize_or_evict.restarts_containers(
-            act.pod, act.wanted
-        )
-        disturbs = isinstance(act, Evict) or restarts
-        if disturbs:
-            spending.count_down(act.pod, spent)
-        if isinstance(act, Evict) and workload is not None:
-            spent.evicted[workload] += 1
-        if isinstance(act, Evict) and (ordinal := successors.ordinal_of(act.pod)) is not None:
-            spent.ordinals[owner].add(ordinal)
-        if isinstance(act, Resize) and restarts:
-            spent.restarting.add(owner)
-    return spent
+    promised, owner = view.promised, disruption_budgets.owner_of(case.observed.pod)
+    acts = () if owner is None else view.acts.get(owner, ())
+    return replace(
+        _spend(acts, case.observed.workload),
+        grown=promised.grown,
+        arrivals=promised.arrivals,
+        evicting=promised.evicting,
+        # Acts do not show in which order they restart pods.
+        restarts=set(),
+    )
 
 
-def _checks(case: _Case, hearing: _CheckResults, view: PlanView) -> Iterator[PodCheck]:
+def _checks(case: _Case, results: _CheckResults, view: PlanView) -> Iterator[PodCheck]:
     outcome = case.outcome
     told = outcome.reason if isinstance(outcome, Hold) else None
     decisive = None if told is None else KIND_OF[told]
     for kind in CheckKind:
-        reason = hearing.reason_for(kind)
+        reason = results.reason_for(kind)
         if kind is decisive:
             until = _until(case, kind, view) if reason is not None else None
             until = until or (outcome.until if isinstance(outcome, Hold) else None)
             yield PodCheck(kind, CheckVerdict.BLOCKED, told, until, is_decisive=True)
         elif reason is not None:
             yield PodCheck(kind, CheckVerdict.BLOCKED, reason, _until(case, kind, view))
-        elif kind not in hearing.asked or (kind is CheckKind.BOOST and not _has_boost(case)):
+        elif kind not in results.asked or (kind is CheckKind.BOOST and not _has_boost(case)):
             yield PodCheck(kind, CheckVerdict.NOT_ASKED)
         else:
             yield PodCheck(

@@ -19,6 +19,7 @@ from trimtab.core.updates.candidates import Candidate
 from trimtab.core.updates.evictions import places
 from trimtab.core.updates.plan_context import EVICTING_MODES, PlanContext, TargetForPod
 from trimtab.core.updates.resize_or_evict import Action
+from trimtab.core.updates.spending import Spent
 
 _JOB: Final = "Job"
 """The kind of owners that count a pod that is gone as failed."""
@@ -27,6 +28,16 @@ _JOB: Final = "Job"
 def judge(candidate: Candidate, context: PlanContext) -> TargetForPod:
     """Return what the autoscaler wants of the candidate's pod."""
     return context.judge(candidate.pod, candidate.autoscaler)
+
+
+def choose(
+    candidate: Candidate, context: PlanContext, spent: Spent, *, disruptable: bool
+) -> tuple[Candidate, Action | HoldReason]:
+    """Decide what may be done about a candidate beside all that the plan has spent."""
+    claimed = spent.grown[candidate.pod.node_name]
+    return decide(
+        candidate, context, disruptable=disruptable, claimed=claimed, promised=spent.promised
+    )
 
 
 def decide(
@@ -84,7 +95,7 @@ def decide_alone(
     restarts = resize_or_evict.restarts_containers(candidate.pod, candidate.wanted)
     situation = resize_or_evict.PodSituation(
         pod=candidate.pod,
-        targets={name: wanted.requests or {} for name, wanted in candidate.wanted.items()},
+        targets=candidate.requests,
         standing=candidate.standing,
         disruptable=disruptable,
         memory=candidate.memory.resize,

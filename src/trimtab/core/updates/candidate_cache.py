@@ -23,7 +23,8 @@ from trimtab.core.model.matching import AutoscalerIndex, ObservedAutoscaler
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.sizing import startup_boost
 from trimtab.core.sizing.node_capacity import NodeRooms
-from trimtab.core.updates.candidates import Candidate, assess, reason_to_idle
+from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.checks import assessment, pods
 from trimtab.core.updates.plan_context import PlanContext, TargetForPod, published_doubt
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import ANSWERED_WITHIN
@@ -211,9 +212,9 @@ def _find_anew(
     if autoscaler is None:
         return PodFinding(None, basis, key, memory, now, _END_OF_TIME)
     judgement = known.judgement = _judgement(known, autoscaler, context)
-    assessment = assess(pod, autoscaler, workload, context, judgement=judgement)
+    assessed = assessment.assess(pod, autoscaler, workload, context, judgement=judgement)
     until = _end_of_finding(pod, autoscaler, memory, basis, context)
-    return PodFinding(assessment, basis, key, memory, now, until)
+    return PodFinding(assessed, basis, key, memory, now, until)
 
 
 def _judgement(
@@ -222,7 +223,7 @@ def _judgement(
     before, pod = known.judgement, known.observed.pod
     if before is not None and before.stands(autoscaler, context.limit_ranges_of(pod)):
         return before
-    if reason_to_idle(autoscaler, context.settings.gates) is not None:
+    if pods.is_idle(autoscaler, context) is not None:
         return None
     return context.judge(pod, autoscaler)
 

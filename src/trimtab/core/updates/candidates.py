@@ -1,18 +1,16 @@
-"""Find the pods that need a change, and all reasons against it but their workloads' budgets."""
+"""Candidates for a change: pods, what is wanted of them, and what may be done in a cool-down."""
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from trimtab.core.changes import change as urgency
 from trimtab.core.changes import kept_sizes
 from trimtab.core.changes.change import Change
-from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards import disruption_budgets as disruption
 from trimtab.core.model import autoscalers, cap_notes
-from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.cap_notes import Note, NoteKind
-from trimtab.core.model.feature_gates import FeatureGates
-from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
+from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import (
     PUT_OFF,
     Pod,
@@ -21,7 +19,7 @@ from trimtab.core.model.pods import (
     TargetResources,
     WorkloadName,
 )
-from trimtab.core.model.resources import BOTH, Resource
+from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing import container_resources, pod_level_resources, resize_patch
 from trimtab.core.sizing.resize_patch import ResizeEffect
 from trimtab.core.updates import plan_context
@@ -34,8 +32,6 @@ from trimtab.core.updates.resize_or_evict import (
     without_restarts,
 )
 from trimtab.core.updates.snapshot import NO_MEMORY, PodMemory
-
-_OF_TRIFLES: Final = (HoldReason.INSIDE_BOUNDS, HoldReason.CHANGE_TOO_SMALL)
 
 
 class Candidate(NamedTuple):
@@ -59,6 +55,11 @@ class Candidate(NamedTuple):
     owner: WorkloadName | None = None
     """The direct one."""
 
+    @property
+    def requests(self) -> Mapping[str, Resources]:
+        """Return by container the requests that are wanted."""
+        return {name: wanted.requests or {} for name, wanted in self.wanted.items()}
+
 
 class CheckInputs(NamedTuple):
     """One pod, its autoscaler and what follows from the two; a tuple is made fastest."""
@@ -74,47 +75,6 @@ class CheckInputs(NamedTuple):
     """True if a container was OOM-killed early, whatever it would get."""
     is_cure_held: bool = False
     """True if it would get more memory, were that not left to a HorizontalPodAutoscaler."""
-
-
-def assess(
-    pod: Pod,
-    autoscaler: Autoscaler,
-    workload: WorkloadName | None,
-    context: PlanContext,
-    *,
-    judgement: TargetForPod | None = None,
-) -> Candidate | Hold:
-    """The pod as a candidate, or the first reason why it is none.
-
-    Who knows already what an autoscaler that acts wants of the pod may bring the judgement along.
-    """
-    name = autoscaler.identity
-    if judgement is None:
-        if (idle := reason_to_idle(autoscaler, context.settings.gates)) is not None:
-            return Hold(pod, name, idle)
-        judgement = context.judge(pod, autoscaler)
-    facts = facts_about(pod, autoscaler, workload, judgement, context)
-    if back := shrinks_to_take_back(facts, context):
-        return candidate_to_take_back(facts, back)
-    if judgement.distrust is not None:
-        return Hold(pod, name, judgement.distrust)
-    for check in CHECKS:
-        if (reason := check(facts, context)) is not None:
-            wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
-            detail = detail_of(reason, workload, context)
-            return Hold(pod, name, reason, judgement.change, wanted=wanted, detail=detail)
-    return _candidate_by_standing(facts, context)
-
-
-def _candidate_by_standing(facts: CheckInputs, context: PlanContext) -> Candidate | Hold:
-    pod, name = facts.pod, facts.autoscaler.identity
-    standing = standing_of(facts, context)
-    candidate = candidate_of(facts, context, standing)
-    if isinstance(standing, HoldReason):
-        return Hold(pod, name, standing, candidate.change, wanted=candidate.wanted)
-    if not candidate.wanted and facts.autoscaler.mode not in EVICTING_MODES:
-        return Hold(pod, name, HoldReason.ONLY_SHRINKS, candidate.change)
-    return candidate
 
 
 def shrinks_to_take_back(facts: CheckInputs, context: PlanContext) -> TargetResources:
@@ -170,16 +130,15 @@ def standing_of(
     return standing
 
 
-def candidate_of(
-    facts: CheckInputs, context: PlanContext, standing: disruption.GroupPermission | HoldReason
-) -> Candidate:
-    """The pod as a candidate, whatever its replica group permits."""
+def candidate_of(facts: CheckInputs, context: PlanContext) -> Candidate:
+    """Return the pod as a candidate, whatever its replica group permits."""
+    standing = standing_of(facts, context)
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
     restraint = _restraint(facts, context)
     growth = None if restraint is None else growth_in_cool_down(facts, context)
     change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
     cut = _wanted_with_cut(facts, context)
-    is_restrained = growth or is_cooling(facts, context) or _dies_on(facts, context)
+    is_restrained = growth or is_cooling(facts, context) or dies_on(facts, context)
     return Candidate(
         pod,
         autoscaler,
@@ -199,9 +158,9 @@ def _restraint(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     """Return why the pod may only grow in place, if it can."""
     if is_cooling(facts, context):
         return HoldReason.COOL_DOWN
-    if _was_left_small(facts, context) or _dies_on(facts, context):
+    if was_left_small(facts, context) or dies_on(facts, context):
         return HoldReason.NOT_CONVERGING
-    return HoldReason.WORKLOAD_DEGRADED if _is_degraded(facts, context) else None
+    return HoldReason.WORKLOAD_DEGRADED if is_degraded(facts, context) else None
 
 
 def _wanted_with_cut(facts: CheckInputs, context: PlanContext) -> TargetResources | None:
@@ -277,7 +236,7 @@ def growth_in_cool_down(
     wanted = without_restarts(pod, growing)
     change = plan_context.measure_part(pod, judgement, wanted)
     is_possible = (
-        _is_worth_it(change, facts, context) is None
+        reason_to_wait(change, facts, context) is None
         and resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and not restarts_containers(pod, wanted)
         and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
@@ -285,28 +244,8 @@ def growth_in_cool_down(
     return (change, wanted) if is_possible else None
 
 
-def reason_to_idle(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
-    """Return why the autoscaler changes no running pod at all; None if it may change them."""
-    match autoscaler.mode:
-        case UpdateMode.OFF:
-            return HoldReason.MODE_OFF
-        case UpdateMode.INITIAL:
-            return HoldReason.MODE_INITIAL
-        case UpdateMode.IN_PLACE if not gates.in_place:
-            return HoldReason.FEATURE_GATE_OFF
-        case UpdateMode.UPSCALE_ONLY if not gates.upscale_only:
-            return HoldReason.FEATURE_GATE_OFF
-        case _:
-            return None
-
-
-def _amounts_are_possible(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
-    # A policy with a negative bound, which no webhook refused, leads to requests that the API
-    # server will refuse: an evicted pod would never come back.
-    return None if facts.judgement.is_possible else HoldReason.RECOMMENDATION_SUSPICIOUS
-
-
-def _is_worth_it(change: Change, facts: CheckInputs, context: PlanContext) -> HoldReason | None:
+def reason_to_wait(change: Change, facts: CheckInputs, context: PlanContext) -> HoldReason | None:
+    """Return why the change should wait; None if it is due."""
     return urgency.reason_to_wait(
         change,
         quick_oom=facts.quick_oom,
@@ -316,55 +255,7 @@ def _is_worth_it(change: Change, facts: CheckInputs, context: PlanContext) -> Ho
     )
 
 
-def _worth_it(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
-    reason = _is_worth_it(facts.judgement.change, facts, context)
-    if facts.is_cure_held and reason in _OF_TRIFLES:
-        # What is left to change is not what the pod needs.
-        return HoldReason.SCALED_HORIZONTALLY
-    if reason is not HoldReason.INSIDE_BOUNDS:
-        return reason
-    if facts.judgement.is_boosted:
-        return HoldReason.BOOST_ACTIVE
-    return HoldReason.SCALED_HORIZONTALLY if facts.judgement.holds_change else reason
-
-
-def _grows_if_it_must(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
-    shrinks = (
-        facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.judgement.change.scale_up
-    )
-    return HoldReason.ONLY_SHRINKS if shrinks else None
-
-
-def _meets_requirements(facts: CheckInputs, _: PlanContext) -> HoldReason | None:
-    return None if facts.judgement.meets_requirements else HoldReason.REQUIREMENT_NOT_MET
-
-
-def _role_is_settled(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
-    since = facts.memory.governed_since
-    if since is None or facts.judgement.change.scale_up:
-        return None
-    settled = context.now - since >= context.settings.role_dwell
-    return None if settled else HoldReason.ROLE_DWELL
-
-
-def _has_cooled_down(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
-    if not is_cooling(facts, context):
-        return None
-    return HoldReason.COOL_DOWN if growth_in_cool_down(facts, context) is None else None
-
-
-def _admission_is_alive(_: CheckInputs, context: PlanContext) -> HoldReason | None:
-    return None if context.snapshot.admission_alive else HoldReason.ADMISSION_ABSENT
-
-
-def _converges(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
-    if not _acts_in_vain(facts, context) or _dies_on(facts, context):
-        return None
-    grows = _was_left_small(facts, context) and growth_in_cool_down(facts, context) is not None
-    return None if grows else HoldReason.NOT_CONVERGING
-
-
-def _acts_in_vain(facts: CheckInputs, context: PlanContext) -> bool:
+def acts_in_vain(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if earlier changes to the workload did not show, and it is left alone for now."""
     record = None if facts.workload is None else context.snapshot.convergence.get(facts.workload)
     if record is None:
@@ -372,35 +263,28 @@ def _acts_in_vain(facts: CheckInputs, context: PlanContext) -> bool:
     return record.failures >= context.settings.max_misses or not record.is_due(context.now)
 
 
-def _dies_on(facts: CheckInputs, context: PlanContext) -> bool:
+def dies_on(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the pod is OOM-killed early, and evictions of the workload had no effect.
 
     Growth in place repeats none of them.
     """
-    is_in_vain = _acts_in_vain(facts, context) and facts.quick_oom
+    is_in_vain = acts_in_vain(facts, context) and facts.quick_oom
     is_open = facts.workload in context.snapshot.evicted_in_vain and context.resizes(facts.pod)
     return is_in_vain and is_open
 
 
-def _was_left_small(facts: CheckInputs, context: PlanContext) -> bool:
+def was_left_small(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the change without effect is an eviction into a quota without room.
 
     The note of admission explains it, and growth in place repeats nothing.
     """
     annotations = facts.pod.annotations
-    return _acts_in_vain(facts, context) and any(
+    return acts_in_vain(facts, context) and any(
         cap_notes.has_note(annotations, Note(kind, NoteKind.QUOTA_REFUSES)) for kind in BOTH
     )
 
 
-def _is_well(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
-    if not _is_degraded(facts, context):
-        return None
-    grows = growth_in_cool_down(facts, context) is not None
-    return None if grows else HoldReason.WORKLOAD_DEGRADED
-
-
-def _is_degraded(facts: CheckInputs, context: PlanContext) -> bool:
+def is_degraded(facts: CheckInputs, context: PlanContext) -> bool:
     """Return True if the workload has got worse, and more memory alone is no cure."""
     # A pod that is OOM-killed in a loop gets ready only with more memory.
     return facts.workload in context.snapshot.degraded and not facts.quick_oom
@@ -411,17 +295,3 @@ def detail_of(reason: HoldReason, workload: WorkloadName | None, context: PlanCo
     if reason is not HoldReason.WORKLOAD_DEGRADED or workload is None:
         return ""
     return context.snapshot.degraded[workload].detail
-
-
-# The value of a change comes before the obstacles to it: users ask for that first.
-CHECKS: Final[tuple[Callable[[CheckInputs, PlanContext], HoldReason | None], ...]] = (
-    _amounts_are_possible,
-    _worth_it,
-    _grows_if_it_must,
-    _meets_requirements,
-    _role_is_settled,
-    _has_cooled_down,
-    _admission_is_alive,
-    _converges,
-    _is_well,
-)

@@ -217,8 +217,7 @@ def _choose_unboost(end: BoostEnd, context: PlanContext, spent: Spent) -> Unboos
     if reason is not None and not _is_forced(end, context, spent):
         hold = boost_end.hold_boost(end, reason)
         return hold if gap is None else replace(hold, until=gap)
-    spending.count_restart(end.pod, spent)
-    spending.count_down(end.pod, spent)
+    spending.spend_restart(step.pod, spent)
     return step
 
 

@@ -76,6 +76,18 @@ class Successor(NamedTuple):
     """Resources of which it gets what its template says."""
 
 
+UNBOUND: Final = Successor({})
+"""The successor of a pod that no quota counts."""
+
+
+class FittingResize(NamedTuple):
+    """The part of a resize that quotas accept."""
+
+    wanted: TargetResources
+    claims: Mapping[str, Claims]
+    """By quota the amounts that it takes."""
+
+
 def foresee_successor(
     candidate: Candidate, context: PlanContext, left: Sequence[Quota]
 ) -> Successor | Refusal:
@@ -186,23 +198,23 @@ def template_for(pod: Pod, context: PlanContext) -> Sequence[Allocation] | None:
     return template
 
 
-def fit_resize(
-    pod: Pod, wanted: TargetResources, left: Sequence[Quota]
-) -> tuple[TargetResources, Mapping[str, Claims]] | Refusal:
+def fit_resize(pod: Pod, wanted: TargetResources, left: Sequence[Quota]) -> FittingResize | Refusal:
     """Return what of a resize quotas accept, with what it takes of them; a refusal if nothing.
 
     Where one resource is short, the other may still change.
     """
+    if not left:
+        return FittingResize(wanted, {})
     refusal = _refuse_resize(pod, wanted, left)
     if refusal is None:
-        return wanted, _growth(left, pod, _sizes(pod, wanted))
+        return FittingResize(wanted, _growth(left, pod, _sizes(pod, wanted)))
     part = node_use.without_growth_of(pod, wanted, {refusal.claim.resource})
     is_possible = (
         refusal.asked is not None
         and resize_patch.resize_effect(pod, part) is ResizeEffect.SAME_QOS
         and _refuse_resize(pod, part, left) is None
     )
-    return (part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
+    return FittingResize(part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
 
 
 def _refuse_resize(pod: Pod, wanted: TargetResources, left: Sequence[Quota]) -> Refusal | None:

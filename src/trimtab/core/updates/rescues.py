@@ -100,9 +100,9 @@ def part_to_rescue(
     if wanted is None or action_choice.restarts_work(candidate._replace(wanted=wanted), context):
         return None
     left = quota_plan.quotas_for(pod, context, spent.claimed)
-    fitting = quota_plan.fit_resize(pod, wanted, left) if left else (wanted, {})
+    fitting = quota_plan.fit_resize(pod, wanted, left)
     # CPU alone is no cure.
-    is_cure = not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting[0]) > 0
+    is_cure = not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting.wanted) > 0
     return candidate._replace(wanted=wanted) if is_cure else None
 
 

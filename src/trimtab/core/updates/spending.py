@@ -1,4 +1,7 @@
-"""Budgets and room that a plan spends, and how much of them is left."""
+"""Budgets and room that a plan spends, and how much of them is left.
+
+Only the `spend_…` functions spend anything. All others answer questions and change nothing.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -6,14 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from trimtab.core.changes import change as urgency
-from trimtab.core.changes.outcomes import Place
+from trimtab.core.changes.outcomes import Evict, Resize
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.model.resources import Resource
+from trimtab.core.sizing import node_use
 from trimtab.core.sizing.node_use import Promised
 from trimtab.core.sizing.quotas import Claims, QuotaClaim
 from trimtab.core.updates import resize_or_evict
 from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.evictions.successors import ordinal_of
 from trimtab.core.updates.plan_context import PlanContext
 
 
@@ -39,14 +44,8 @@ class Spent:
         default_factory=lambda: defaultdict(Counter)
     )
     """By namespace and quota the amounts that successors and resizes will take of it."""
-    refusals: dict[str, str] = field(default_factory=dict)
-    """By the uid of a pod the reason why a quota refuses it, or its successor."""
-    cut: set[WorkloadName | None] = field(default_factory=set)
+    cut: set[WorkloadName] = field(default_factory=set)
     """The topmost workloads of pods from which a LimitRange takes something in place."""
-    left_out: defaultdict[str, frozenset[Resource]] = field(
-        default_factory=lambda: defaultdict(frozenset)
-    )
-    """By the uid of a pod the resources that its successor has from its template alone."""
     grown: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
     """By node the amounts that resizes and successors take beyond its present pods."""
     arrivals: Counter[str] = field(default_factory=Counter)
@@ -58,11 +57,66 @@ class Spent:
         return Promised(self.grown, self.arrivals)
 
 
-def set_place_aside(pod: Pod, place: Place, spent: Spent) -> None:
-    """Set aside the room that the successor of a pod takes of its node."""
-    spent.grown[place.node_name].update(place.needed)
-    if place.node_name != pod.node_name:
-        spent.arrivals[place.node_name] += 1
+def spend_eviction(
+    act: Evict, workload: WorkloadName | None, claims: Mapping[str, Claims], spent: Spent
+) -> None:
+    """Spend all that an eviction costs; `workload` is the topmost, `claims` go by quota."""
+    pod = act.pod
+    _count_down(pod, spent)
+    spent.evicting.add(pod.namespace)
+    owner = disruption_budgets.owner_of(pod)
+    if owner is not None and (ordinal := ordinal_of(pod)) is not None:
+        spent.ordinals[owner].add(ordinal)
+    if workload is not None:
+        spent.evicted[workload] += 1
+    if act.place is not None:
+        spent.grown[act.place.node_name].update(act.place.needed)
+        if act.place.node_name != pod.node_name:
+            spent.arrivals[act.place.node_name] += 1
+    _claim(pod, claims, spent)
+
+
+def spend_resize(
+    act: Resize,
+    claims: Mapping[str, Claims],
+    spent: Spent,
+    *,
+    restarts: bool,
+    cut_of: WorkloadName | None = None,
+) -> None:
+    """Spend all that a resize costs; one that restarts nothing costs the workload nothing (D17).
+
+    `cut_of` is the topmost workload of a pod from which a LimitRange takes something.
+    """
+    pod = act.pod
+    if restarts:
+        spent.restarting.add(disruption_budgets.owner_of(pod))
+        spend_restart(pod, spent)
+    if cut_of is not None:
+        spent.cut.add(cut_of)
+    spent.grown[pod.node_name].update(node_use.growth(pod, act.wanted))
+    _claim(pod, claims, spent)
+
+
+def spend_restart(pod: Pod, spent: Spent) -> None:
+    """Spend all that a restart of containers costs."""
+    if pod.ready_since is not None:
+        spent.restarts.add(pod.namespace)
+    _count_down(pod, spent)
+
+
+def _count_down(pod: Pod, spent: Spent) -> None:
+    """Count the pod against its group's budget; a pending pod is down already."""
+    owner = disruption_budgets.owner_of(pod)
+    if owner is not None and pod.phase is not PodPhase.PENDING:
+        spent.disrupted[owner] += 1
+        spent.unready[owner] += pod.ready_since is None
+
+
+def _claim(pod: Pod, claims: Mapping[str, Claims], spent: Spent) -> None:
+    # What others give back comes late, so it is not counted.
+    for name, amounts in claims.items():
+        spent.claimed[pod.namespace, name].update(amounts)
 
 
 def end_of_gap(pod: Pod, context: PlanContext, spent: Spent) -> datetime | None:
@@ -77,19 +131,6 @@ def end_of_gap(pod: Pod, context: PlanContext, spent: Spent) -> datetime | None:
         return context.now + resize_or_evict.RESTART_GAP
     end = context.snapshot.gaps.get(pod.namespace)
     return None if end is None or context.now >= end else end
-
-
-def count_restart(pod: Pod, spent: Spent) -> None:
-    """Note that containers of the pod are restarted."""
-    if pod.ready_since is not None:
-        spent.restarts.add(pod.namespace)
-
-
-def set_aside(pod: Pod, taken: Mapping[str, Claims], spent: Spent) -> None:
-    """Set aside what an act takes of each quota."""
-    # What others give back comes late, so it is not counted.
-    for name, amounts in taken.items():
-        spent.claimed[pod.namespace, name].update(amounts)
 
 
 def may_disrupt(candidate: Candidate, context: PlanContext, spent: Spent) -> bool:
@@ -126,11 +167,3 @@ def is_disruptable(owner: WorkloadName | None, context: PlanContext, spent: Spen
     if owner is None or group is None:
         return False
     return group.is_disruptable(context.settings.disruption.tolerance, spent.disrupted[owner])
-
-
-def count_down(pod: Pod, spent: Spent) -> None:
-    """Count the pod against its group's budget; a pending pod is down already."""
-    owner = disruption_budgets.owner_of(pod)
-    if owner is not None and pod.phase is not PodPhase.PENDING:
-        spent.disrupted[owner] += 1
-        spent.unready[owner] += pod.ready_since is None

@@ -1,1 +1,1 @@
-"""Evictions: their checks, and the successors of evicted pods."""
+"""Evictions: the successors of evicted pods, their nodes and revisions."""

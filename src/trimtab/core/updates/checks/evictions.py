@@ -1,8 +1,7 @@
 """Checks against an eviction that a budget allows."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from trimtab.core.changes import change as requirements
 from trimtab.core.changes import kept_sizes
@@ -18,9 +17,11 @@ from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.quota_check import Refusal
 from trimtab.core.updates import action_choice, plan_context, quota_plan, rescues, spending
 from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.checks.check import Objection
 from trimtab.core.updates.evictions import places, rollouts, successors
 from trimtab.core.updates.failed_changes import has_more
 from trimtab.core.updates.plan_context import PlanContext
+from trimtab.core.updates.quota_plan import Successor
 from trimtab.core.updates.spending import Spent
 
 
@@ -54,7 +55,7 @@ def _is_part_worth_it(
     )
 
 
-def _repeats_itself(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
+def repeats_itself(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
     """Object if the successor would request what the pod's spec asks for and the pod has.
 
     A pod whose kubelet reports another size than its spec asks for gains from an eviction.
@@ -65,7 +66,7 @@ def _repeats_itself(candidate: Candidate, context: PlanContext, _: Spent) -> Hol
         for each in candidate.pod.containers
         if (asked := (wanted.get(each.name) or Allocation()).requests)
     )
-    return HoldReason.INSIDE_BOUNDS if is_same else None
+    return Objection(HoldReason.INSIDE_BOUNDS) if is_same else None
 
 
 def _requests_all(spec: Allocation, asked: Resources) -> bool:
@@ -79,25 +80,28 @@ def _has_all(status: Allocation, asked: Resources) -> bool:
     return all(requests.get(kind, amount) == amount for kind, amount in asked.items())
 
 
-def _is_unwanted(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
-    return HoldReason.EVICTION_UNWANTED if action_choice.is_spared(candidate.pod, context) else None
+def is_unwanted(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
+    """Object if an annotation of the pod forbids disruption."""
+    is_spared = action_choice.is_spared(candidate.pod, context)
+    return Objection(HoldReason.EVICTION_UNWANTED) if is_spared else None
 
 
-def _runs_to_completion(candidate: Candidate, _: PlanContext, __: Spent) -> HoldReason | None:
+def runs_to_completion(candidate: Candidate, _: PlanContext, __: Spent) -> Objection | None:
     """Object to the eviction of a Job's pod: the Job counts it as failed, and may fail for it."""
-    return HoldReason.RUNS_TO_COMPLETION if action_choice.is_of_job(candidate.pod) else None
+    is_of_job = action_choice.is_of_job(candidate.pod)
+    return Objection(HoldReason.RUNS_TO_COMPLETION) if is_of_job else None
 
 
-def _waits_for_lower_ordinal(
+def waits_for_lower_ordinal(
     candidate: Candidate, context: PlanContext, spent: Spent
-) -> HoldReason | None:
+) -> Objection | None:
     """Object if the StatefulSet would not bring the pod back before a lower ordinal is ready."""
     disrupted = () if candidate.owner is None else spent.ordinals[candidate.owner]
     lacking = context.lacks_lower_ordinal(candidate.pod, disrupted)
-    return HoldReason.LOWER_ORDINAL_NOT_READY if lacking else None
+    return Objection(HoldReason.LOWER_ORDINAL_NOT_READY) if lacking else None
 
 
-def _rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
+def rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> Objection | None:
     """Object if the eviction rolls out a revision that its owner would not bring to the pod yet."""
     pod, owner, snapshot = candidate.pod, candidate.owner, context.snapshot
     if owner is None or not rollouts.would_change(pod, owner, snapshot):
@@ -112,29 +116,30 @@ def _rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> Hold
             and rescues.rescue(candidate, context, spent.grown[pod.node_name]) is None
         )
     )
-    return None if is_due else HoldReason.REVISION_STAGED
+    return None if is_due else Objection(HoldReason.REVISION_STAGED)
 
 
-def _finds_no_node(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
+def finds_no_node(candidate: Candidate, context: PlanContext, spent: Spent) -> Objection | None:
     """Object if the successor would find no node, and a new one would not help it."""
     # The other modes hold such a pod before an eviction is chosen.
     is_evicting = candidate.autoscaler.mode not in places.MAY_STAY
     is_stuck = is_evicting and places.would_stay_pending(candidate, context, spent.promised)
-    return HoldReason.NO_NODE_FOR_SUCCESSOR if is_stuck else None
+    return Objection(HoldReason.NO_NODE_FOR_SUCCESSOR) if is_stuck else None
 
 
-def _follows_restart(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
+def follows_restart(candidate: Candidate, context: PlanContext, spent: Spent) -> Objection | None:
     """Object if another pod of the namespace restarts, which a budget over both does not show."""
     end = spending.end_of_gap(candidate.pod, context, spent)
-    return None if end is None else HoldReason.BUDGET_SPENT
+    return None if end is None else Objection(HoldReason.BUDGET_SPENT)
 
 
-def _was_refused(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
+def was_refused(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
+    """Object if a PodDisruptionBudget has lately refused the eviction."""
     is_due = candidate.memory.eviction.is_due(context.now)
-    return None if is_due else HoldReason.POD_DISRUPTION_BUDGET
+    return None if is_due else Objection(HoldReason.POD_DISRUPTION_BUDGET)
 
 
-def _awaits_effect(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
+def awaits_effect(candidate: Candidate, context: PlanContext, spent: Spent) -> Objection | None:
     """Object if as many evictions as may fail have failed, or may yet turn out to have failed.
 
     The first eviction for a size is alone: a policy may refuse every pod of that size. Once it has,
@@ -159,12 +164,10 @@ def _awaits_effect(candidate: Candidate, context: PlanContext, spent: Spent) -> 
             and not action_choice.has_precedent(candidate, workload, context)
         )
     )
-    return HoldReason.EFFECT_AWAITED if waits else None
+    return Objection(HoldReason.EFFECT_AWAITED) if waits else None
 
 
-def _lacks_successors(
-    candidate: Candidate, context: PlanContext, spent: Spent
-) -> HoldReason | None:
+def lacks_successors(candidate: Candidate, context: PlanContext, spent: Spent) -> Objection | None:
     """Object while earlier evictions lack successors; a plan of all pods may try one more."""
     brake, workload, namespace = context.snapshot.brake, candidate.workload, candidate.pod.namespace
     stop = brake.find_stop(workload, namespace)
@@ -176,15 +179,23 @@ def _lacks_successors(
         is_taken = namespace in spent.evicting
     is_due = stop.lets_probe(context.now, is_rescue=spending.is_rescued(candidate, context))
     is_probe = context.snapshot.is_all and is_due and not is_taken
-    return None if is_probe else HoldReason.SUCCESSORS_MISSING
+    return None if is_probe else Objection(HoldReason.SUCCESSORS_MISSING, detail=stop.detail)
 
 
-def _gains_nothing(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
+def gains_nothing(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
     """Object where a LimitRange would refuse the successor, or too little is left for it (D19)."""
+    is_refused = _left_out_by_limit_ranges(candidate, context) is None
+    return Objection(HoldReason.LIMIT_RANGE_REFUSES) if is_refused else None
+
+
+def _left_out_by_limit_ranges(
+    candidate: Candidate, context: PlanContext
+) -> frozenset[Resource] | None:
+    """Return the resources that LimitRanges keep from the successor; None if they refuse it."""
     pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
     items = limit_range_check.checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
     if not items:
-        return None
+        return frozenset()
     room = BoostRoom(context.limit_ranges_of(pod))
     new = context.successor_of(pod) or pod
     given = admission_patch.size_successor(new, autoscaler, gates=gates, room=room)
@@ -196,18 +207,17 @@ def _gains_nothing(candidate: Candidate, context: PlanContext, spent: Spent) -> 
         for each in new.containers
     ]
     if not given or limit_range_check.would_refuse(items, new, after):
-        return HoldReason.LIMIT_RANGE_REFUSES
+        return None
     left_out = successors.resources_left_out(places.wanted_by_successor(candidate, context), given)
     if left_out and not (
         successors.loses_nothing(pod, left_out, quota_plan.template_for(pod, context))
         and _is_part_worth_it(candidate, context, left_out)
     ):
-        return HoldReason.LIMIT_RANGE_REFUSES
-    spent.left_out[pod.uid] = left_out
-    return None
+        return None
+    return left_out
 
 
-def _loses_more(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
+def loses_more(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
     """Object if the template gives the successor less of what the autoscaler does not set.
 
     A pod that dies early for lack of memory, or does not run, has little to lose.
@@ -222,10 +232,10 @@ def _loses_more(candidate: Candidate, context: PlanContext, _: Spent) -> HoldRea
         return None
     wanted = places.wanted_by_successor(candidate, context)
     loses = successors.takes_more_than_it_gives(pod, wanted, template, least)
-    return HoldReason.SUCCESSOR_SMALLER if loses else None
+    return Objection(HoldReason.SUCCESSOR_SMALLER) if loses else None
 
 
-def _is_capped(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
+def is_capped(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
     """Object if the template caps the successor below what the pod has and needs.
 
     The limits of a template cap requests where the autoscaler sets no limits. The running pod may
@@ -248,10 +258,10 @@ def _is_capped(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReas
     )
     lost = successors.smaller_part(foreseen, like_pod)
     is_short = successors.falls_short(pod, lost, needed, kinds, least)
-    return HoldReason.SUCCESSOR_SMALLER if is_short else None
+    return Objection(HoldReason.SUCCESSOR_SMALLER) if is_short else None
 
 
-def _is_cut(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason | None:
+def is_cut(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:
     """Object if a cap cuts the successor below what the pod has, and below its lower bounds (D25).
 
     The pod's own node may take no new pods, or not be seen; the pod may be older than a LimitRange.
@@ -272,7 +282,7 @@ def _is_cut(candidate: Candidate, context: PlanContext, _: Spent) -> HoldReason 
         return None
     nodes = [item for item in items if item.type is LimitRangeType.NODE]
     is_by_nodes = _loses_to(nodes, candidate, context)
-    return HoldReason.NODES_TOO_SMALL if is_by_nodes else HoldReason.LIMIT_RANGE_REFUSES
+    return Objection(HoldReason.NODES_TOO_SMALL if is_by_nodes else HoldReason.LIMIT_RANGE_REFUSES)
 
 
 def _capped_targets(
@@ -337,40 +347,34 @@ def _loses_in_sum(
     return False
 
 
-def _claim(candidate: Candidate, context: PlanContext, spent: Spent) -> HoldReason | None:
-    """Set aside what its successor needs, if quotas give it more than its own size (F20, D19)."""
-    pod = candidate.pod
-    left = quota_plan.quotas_for(pod, context, spent.claimed)
-    if not left:
-        return None
-    found = quota_plan.foresee_successor(candidate, context, left)
+def lacks_quota(candidate: Candidate, context: PlanContext, spent: Spent) -> Objection | None:
+    """Object if quotas give the successor no more than the size that the pod has (F20, D19)."""
+    found = _successor_by_quotas(candidate, context, spent)
     if isinstance(found, Refusal):
-        refusal = found
-    elif found.refusal and not _is_part_worth_it(candidate, context, found.left_out):
-        refusal = found.refusal
-    else:
-        spent.left_out[pod.uid] |= found.left_out
-        spending.set_aside(pod, found.claims, spent)
-        return None
-    spent.refusals[pod.uid] = refusal.words
-    return HoldReason.QUOTA_EXCEEDED
+        return Objection(HoldReason.QUOTA_EXCEEDED, detail=found.words)
+    return None
 
 
-EVICTION_CHECKS: Final[tuple[Callable[[Candidate, PlanContext, Spent], HoldReason | None], ...]] = (
-    _repeats_itself,
-    _is_unwanted,
-    _runs_to_completion,
-    _rolls_out,
-    _waits_for_lower_ordinal,
-    _finds_no_node,
-    _follows_restart,
-    _was_refused,
-    _lacks_successors,
-    _awaits_effect,
-    _gains_nothing,
-    _loses_more,
-    _is_cut,
-    _is_capped,
-    _claim,
-)
-"""Checks against an eviction that a budget allows; the last one sets something aside for it."""
+def _successor_by_quotas(
+    candidate: Candidate, context: PlanContext, spent: Spent
+) -> Successor | Refusal:
+    """Return the successor that quotas accept, or why an eviction gains nothing."""
+    left = quota_plan.quotas_for(candidate.pod, context, spent.claimed)
+    if not left:
+        return quota_plan.UNBOUND
+    found = quota_plan.foresee_successor(candidate, context, left)
+    if isinstance(found, Refusal) or not found.refusal:
+        return found
+    return found if _is_part_worth_it(candidate, context, found.left_out) else found.refusal
+
+
+def successor_of(candidate: Candidate, context: PlanContext, spent: Spent) -> Successor:
+    """Return the claims of the pod's successor, and all that LimitRanges and quotas keep from it.
+
+    It is asked for only where all checks of an eviction pass.
+    """
+    found = _successor_by_quotas(candidate, context, spent)
+    left_out = _left_out_by_limit_ranges(candidate, context)
+    assert not isinstance(found, Refusal)
+    assert left_out is not None
+    return found._replace(left_out=left_out | found.left_out)

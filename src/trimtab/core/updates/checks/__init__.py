@@ -1,0 +1,1 @@
+"""The checks of a plan: one list, which explanations run to the end."""

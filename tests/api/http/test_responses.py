@@ -100,6 +100,10 @@ def test_a_head_tells_its_reason_and_headers_in_small_letters() -> None:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", id="compressed chunks"
         ),
         pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
+            id="two encodings",
+        ),
+        pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxx\r\n", id="a long chunk"
         ),
         pytest.param(

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import httptools
 
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_ENCODING: Final = "transfer-encoding"
 _HEADER_BYTES: Final = len(": \r\n")
 _MAX_FRAMING: Final = 8
 """Maximum bytes beside a body for each byte of it; a chunk of one byte has five."""
@@ -51,16 +52,21 @@ class MessageCollector:
         self._head_bytes += len(name) + len(value) + _HEADER_BYTES
         if self._head_bytes > self._max_head_bytes:
             raise self._too_long()
-        if not self._is_head_over:
-            # llhttp leaves blanks at the end of a value.
-            self._headers[name.lower().decode()] = value.decode("latin-1").rstrip(" \t")
+        if self._is_head_over:
+            return
+        # llhttp leaves blanks at the end of a value.
+        key, text = name.lower().decode(), value.decode("latin-1").rstrip(" \t")
+        if key == _ENCODING and key in self._headers:
+            # llhttp obeys the last one alone; others read a list, or the first one.
+            raise FlawError(HTTPStatus.BAD_REQUEST, "two transfer encodings")
+        self._headers[key] = text
 
     def _check_head(self, parser: _Parser) -> str:
         """Return the version; raises FlawError for what others may understand in another way."""
         version = parser.get_http_version()
         if version not in _VERSIONS:
             raise FlawError(HTTPStatus.BAD_REQUEST, f"HTTP/{version} is not HTTP/1.1")
-        encoding = self._headers.get("transfer-encoding")
+        encoding = self._headers.get(_ENCODING)
         if encoding is not None and (encoding.lower() != "chunked" or version == "1.0"):
             raise FlawError(HTTPStatus.BAD_REQUEST, f"HTTP/{version} in {encoding[:50]!r}")
         return version

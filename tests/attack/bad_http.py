@@ -82,6 +82,8 @@ SHAPES = (
     # Chunks.
     Shape("chunks and a length", _request(_CHUNKED, f"Content-Length: {len(BODY)}"), (400,)),
     Shape("chunked twice", _in_chunks(_CHUNKED), (400,)),
+    Shape("two encodings, the last one chunks", _in_chunks(_CHUNKED, encoding="identity"), (400,)),
+    Shape("chunks of one byte", _in_chunks(chunks=b"1\r\nx\r\n" * 100), (400,)),
     Shape("an unknown encoding", _in_chunks(encoding="xchunked"), (400,)),
     Shape("an encoding beside chunks", _in_chunks(encoding="gzip, chunked"), (400,)),
     Shape("chunks in HTTP/1.0", _in_chunks(line="POST / HTTP/1.0"), (400,)),

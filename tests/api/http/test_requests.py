@@ -114,11 +114,11 @@ def test_a_body_in_chunks_is_the_same_however_it_is_cut(
     assert reader.buffered_bytes == 0
 
 
-def test_a_body_in_chunks_of_one_byte_takes_no_more_memory_than_it_has() -> None:
+def test_a_body_in_many_chunks_takes_no_more_memory_than_it_has() -> None:
     reader = a_reader()
     tracemalloc.start()
     try:
-        reader.feed(in_chunks(b"1\r\nx\r\n" * 100_000))
+        reader.feed(in_chunks((b"40\r\n" + b"x" * 64 + b"\r\n") * 1500))
         before = tracemalloc.get_traced_memory()[0]
         assert reader.read() is None
         after = tracemalloc.get_traced_memory()[0]
@@ -126,7 +126,24 @@ def test_a_body_in_chunks_of_one_byte_takes_no_more_memory_than_it_has() -> None
         tracemalloc.stop()
 
     assert after - before < 200_000
-    assert reader.buffered_bytes > 100_000
+    assert reader.buffered_bytes > 90_000
+
+
+@given(st.integers(0, 63), st.integers(1, 63), st.integers(1, 3000))
+def test_a_body_in_small_chunks_is_refused_however_it_is_cut(
+    first: int, size: int, cut: int
+) -> None:
+    small = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    stream = in_chunks(b"1\r\nx\r\n" * first + small * 10_000)
+    reader, found = a_reader(), []
+    for begin in range(0, len(stream), cut):
+        reader.feed(stream[begin : begin + cut])
+        found += read_all(reader)
+        if found:
+            break
+
+    assert found == [HttpFlaw(HTTPStatus.BAD_REQUEST)]
+    assert reader.buffered_bytes == 0
 
 
 def test_a_reader_that_is_closed_leaves_nothing_to_the_garbage_collector() -> None:
@@ -158,6 +175,12 @@ def test_a_reader_that_is_closed_leaves_nothing_to_the_garbage_collector() -> No
         ),
         pytest.param(in_chunks(b"", "Transfer-Encoding: chunked"), 400, id="chunked twice"),
         pytest.param(in_chunks(b"", encoding="gzip, chunked"), 400, id="an encoding beside chunks"),
+        pytest.param(
+            in_chunks(b"0\r\n\r\n", "Transfer-Encoding: chunked", encoding="identity"),
+            400,
+            id="another encoding before chunks",
+        ),
+        pytest.param(in_chunks(b"1\r\nx\r\n" * 100), 400, id="chunks of one byte"),
         pytest.param(in_chunks(b"", encoding="xchunked"), 400, id="an unknown encoding"),
         pytest.param(in_chunks(b"", line="POST / HTTP/1.0"), 400, id="chunks in HTTP/1.0"),
         pytest.param(in_chunks(b"-1\r\na\r\n"), 400, id="a chunk below zero"),

@@ -19,6 +19,9 @@ from trimtab.api.http.parsing import FlawError, MessageCollector
 MAX_HEAD_BYTES: Final = 16 * 1024
 _STEP_BYTES: Final = 16 * 1024
 """Bytes that are parsed at once, and so the maximum size of requests that wait in a reader."""
+_FREE_CHUNKS: Final = 64
+_CHUNK_BYTES: Final = 64
+"""Least mean size of chunks beyond the first ones: one of a byte costs as much as many bytes."""
 _REQUEST_BYTES: Final = 512
 """Size of a request without its body, as it counts while it waits in a reader."""
 
@@ -69,6 +72,7 @@ class RequestReader(MessageCollector):
         self._keeps_alive = False
         self._target = b""
         self._body = bytearray()
+        self._chunks = 0
         self._is_amid_message = False
         self._complete: deque[HttpRequest] = deque()
         self._flaw: HttpFlaw | None = None
@@ -127,6 +131,7 @@ class RequestReader(MessageCollector):
         self._is_amid_message = True
         self._target = b""
         self._body = bytearray()
+        self._chunks = 0
 
     def on_url(self, url: bytes) -> None:
         """Keep the target, or the next part of it."""
@@ -149,6 +154,12 @@ class RequestReader(MessageCollector):
             raise _too_large()
         # A client of HTTP/1.0 would have to be answered that it may go on.
         self._keeps_alive = version == "1.1" and parser.should_keep_alive()
+
+    def on_chunk_header(self) -> None:
+        """Refuse a body in many small chunks, which would take seconds to read."""
+        self._chunks += 1
+        if self._chunks > _FREE_CHUNKS + self._body_bytes // _CHUNK_BYTES:
+            raise FlawError(HTTPStatus.BAD_REQUEST, "a body in small chunks")
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body."""

@@ -6,6 +6,7 @@ in it, or later than that if there were several. Later is the safe side: the lev
 """
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from trimtab.core.recommendation.cost.levels import Sightings, find_sightings
 from trimtab.core.usage.aggregates import Aggregates
 from trimtab.core.usage.sample_log import NameTable
 from trimtab.core.usage.saved_targets import SavedLevel, SavedTarget, SavedTargets
+
+_MAX_AHEAD: Final = 1.0
+"""Half-lives by which a reference may be ahead of the last sample: rounding makes it half of one."""
 
 
 def save(targets: HeldTargets, row: int, names: NameTable) -> SavedTargets | None:
@@ -126,8 +130,10 @@ def _seed_cpu(
 ) -> None:
     bank = aggregates.cpu
     weights, reference = _merged(bank, aggregates.bank_rows(Resource.CPU, sources))
-    # As weights at the last sample, then as those of the other half-life.
-    now = weights * 2.0 ** ((reference - last) / bank.half_life.total_seconds())
+    # As weights at the last sample, then as those of the other half-life. A damaged checkpoint may
+    # have a reference that is years ahead of its last sample.
+    ahead = (reference - last) / bank.half_life.total_seconds()
+    now = weights * 2.0 ** min(ahead, _MAX_AHEAD)
     aligned = float(targets.cpu.align(np.array([last]))[0])
     then = now * 2.0 ** ((last - aligned) / targets.cpu.half_life.total_seconds())
     content = HistogramContent(then, float(then.sum()), aligned)

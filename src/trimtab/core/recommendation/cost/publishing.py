@@ -34,6 +34,8 @@ class _Holder:
     """Selects the pods that they follow from; None while that is not known."""
     rows: dict[str, int] = field(default_factory=dict)
     """The row of each container."""
+    saved: dict[str, SavedTargets] = field(default_factory=dict)
+    """The saved state of containers without a row."""
 
 
 class HeldPublications:
@@ -44,7 +46,6 @@ class HeldPublications:
         self._settings = settings
         self.targets = HeldTargets(settings.cost)
         self._holders: dict[AutoscalerName, _Holder] = {}
-        self._saved: dict[CheckpointKey, SavedTargets] = {}
         self._in_status: dict[AutoscalerName, Published] = {}
         self._new: dict[int, Ints] = {}
         """New rows that know nothing yet, with the aggregates that they learn from."""
@@ -56,7 +57,8 @@ class HeldPublications:
 
     def offer_saved(self, key: CheckpointKey, saved: SavedTargets) -> None:
         """Keep the saved state of a container until it uses the cost-based estimator."""
-        self._saved[key] = saved
+        name, container = key
+        self._holders.setdefault(name, _Holder(None)).saved[container] = saved
 
     def offer_status(self, autoscaler: Autoscaler) -> None:
         """Keep the targets in the status of an autoscaler that is new to this process."""
@@ -77,8 +79,10 @@ class HeldPublications:
         name, is_held = learner.name, self._holds(learner.autoscaler)
         if not is_held and name not in self._holders:
             return
-        self._usage.keep_log()
         holder = self._find_holder(learner)
+        if not (is_held or holder.rows):
+            return
+        self._usage.keep_log()
         for container in holder.rows.keys() - learner.container_names:
             self._drop(name, holder, container)
         sizes = block.groups["size"]
@@ -87,7 +91,8 @@ class HeldPublications:
         for container, rows in zip(block.container_names, members, strict=True):
             if is_held and container not in holder.rows:
                 is_new = True
-                holder.rows[container] = self._start((name, container), rows)
+                saved = holder.saved.pop(container, None)
+                holder.rows[container] = self._start((name, container), rows, saved)
         block.groups["held_row"] = [
             holder.rows.get(container, NOT_HELD) for container in block.container_names
         ]
@@ -115,9 +120,8 @@ class HeldPublications:
         known.selector = selector
         return known
 
-    def _start(self, key: CheckpointKey, aggregates: Ints) -> int:
+    def _start(self, key: CheckpointKey, aggregates: Ints, saved: SavedTargets | None) -> int:
         row = self.targets.add(key)
-        saved = self._saved.pop(key, None)
         if saved is None:
             self._new[row] = aggregates
             return row
@@ -219,7 +223,9 @@ class HeldPublications:
     def save(self, key: CheckpointKey) -> SavedTargets | None:
         """Return the state of a container for its checkpoint; None if it has none."""
         holder = self._holders.get(key[0])
-        row = None if holder is None else holder.rows.get(key[1])
+        if holder is None:
+            return None
+        row = holder.rows.get(key[1])
         if row is None:
-            return self._saved.get(key)
+            return holder.saved.get(key[1])
         return starting.save(self.targets, row, self._usage.pod_names)

@@ -22,10 +22,11 @@ from trimtab.core.model import nodes
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import Container, ContainerKind, Pod, PodPhase, WorkloadName
-from trimtab.core.model.resources import Resource
+from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation import targets
 from trimtab.core.recommendation.conditions import Unsupported, UnsupportedReason
+from trimtab.core.sizing import startup_boost
 from trimtab.core.usage import checkpoint_extras, checkpoint_rotation
 from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.containers import PodName
@@ -151,9 +152,18 @@ def track(state: RecommenderState, pod: Pod, now: datetime) -> None:
     name = PodName(pod.namespace, pod.name)
     names = [container.name for container in pod.containers]
     state.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
-    requests = {each.name: each.current.requests or {} for each in pod.containers}
     limits = {each.name: each.current.limits or {} for each in pod.containers}
-    state.usage.note_requests(name, requests, limits)
+    state.usage.note_requests(name, _usual_requests(pod), limits)
+
+
+def _usual_requests(pod: Pod) -> dict[str, Resources]:
+    """Return the requests of containers, without startup boosts: those are not for good."""
+    requests = {each.name: each.current.requests or {} for each in pod.containers}
+    for name in startup_boost.boosted_containers(pod):
+        usual = startup_boost.before_boost(pod, name)
+        if usual is not None and name in requests:
+            requests[name] = startup_boost.with_cpu_of(requests[name], usual.requests)
+    return requests
 
 
 def is_wanted(state: RecommenderState, pod: Pod) -> bool:

@@ -1,0 +1,112 @@
+"""Targets of the cost-based estimator in whole recommenders: what they start from, and for whom."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from support.fakes.recommender_cluster import Load, RecommenderCluster
+from support.makers.records import MIB, a_container, amounts
+
+from trimtab.core.model.autoscalers import TargetReference
+from trimtab.core.model.estimation import ESTIMATOR_ANNOTATION
+from trimtab.core.model.resources import Resource
+from trimtab.recommender.controller import Recommender
+
+COST = {ESTIMATOR_ANNOTATION: "cost"}
+GIB = 1024 * MIB
+LARGE, SMALL = (a_container(requests=amounts(100, size)) for size in (8 * GIB, 200 * MIB))
+
+
+async def tick(cluster: RecommenderCluster, recommender: Recommender, times: int = 3) -> None:
+    """Let minutes pass, with a tick in each."""
+    for _ in range(times):
+        await recommender.tick()
+        cluster.wait()
+
+
+async def held_and_then_given_up() -> tuple[RecommenderCluster, Recommender]:
+    """A workload held 8 GiB, and its autoscaler chose percentiles before a restart."""
+    cluster = RecommenderCluster()
+    cluster.deploy("web", LARGE)
+    cluster.autoscale(annotations=COST)
+    before = cluster.recommender()
+    await tick(cluster, before)
+    assert cluster.target()[Resource.MEMORY] == 8 * GIB
+    await before.save_all()
+    cluster.autoscale(annotations={})
+    recommender = cluster.recommender()
+    await tick(cluster, recommender)
+    assert cluster.target()[Resource.MEMORY] < GIB
+    return cluster, recommender
+
+
+async def test_saved_targets_come_back_when_their_estimator_is_chosen_again() -> None:
+    cluster, recommender = await held_and_then_given_up()
+    cluster.autoscale(annotations=COST)
+    await tick(cluster, recommender)
+
+    assert cluster.target()[Resource.MEMORY] == 8 * GIB
+
+
+async def test_saved_targets_are_not_for_another_workload() -> None:
+    cluster, recommender = await held_and_then_given_up()
+    cluster.deploy("other", SMALL)
+    cluster.autoscale(target=TargetReference("Deployment", "other", "apps/v1"))
+    await tick(cluster, recommender)
+    cluster.autoscale(annotations=COST)
+    await tick(cluster, recommender)
+
+    assert cluster.target()[Resource.MEMORY] < GIB
+
+
+async def test_saved_targets_go_with_their_autoscaler() -> None:
+    cluster, recommender = await held_and_then_given_up()
+    cluster.remove_autoscaler()
+    cluster.end("web-0")
+    # Until its checkpoints are deleted, and its state with them.
+    await tick(cluster, recommender, 15)
+    cluster.start("web-1", SMALL)
+    cluster.autoscale(annotations=COST)
+    await tick(cluster, recommender)
+
+    assert cluster.target()[Resource.MEMORY] < GIB
+
+
+async def test_a_target_does_not_start_from_a_startup_boost() -> None:
+    cluster = RecommenderCluster()
+    cluster.deploy(replicas=0)
+    cluster.start(
+        "web-0",
+        a_container(requests=amounts(900, 200 * MIB)),
+        annotations={
+            "vpaCpuStartupBoost/app": '{"requests":{"cpu":"300m"}}',
+            "vpaUpdates": "Pod resources updated by web: container 0: cpu request",
+        },
+    )
+    cluster.loads = {"": Load(cpu=100)}
+    cluster.autoscale(annotations=COST)
+    await tick(cluster, cluster.recommender(), 20)
+
+    assert cluster.target()[Resource.CPU] == 300
+
+
+async def test_a_checkpoint_from_the_future_of_one_autoscaler_harms_no_other() -> None:
+    cluster = RecommenderCluster()
+    for name in ("web", "other"):
+        cluster.deploy(name, SMALL)
+        cluster.autoscale(name)
+    before = cluster.recommender()
+    await tick(cluster, before)
+    await before.save_all()
+    stored = cluster.checkpoint()
+    histogram = replace(
+        stored.aggregate.cpu_histogram, reference_time=datetime(2200, 1, 1, tzinfo=UTC)
+    )
+    cluster.store_checkpoint(
+        replace(stored, aggregate=replace(stored.aggregate, cpu_histogram=histogram))
+    )
+    cluster.autoscale(annotations=COST)
+    cluster.autoscale("other", recommendation=None)
+    await tick(cluster, cluster.recommender(), 1)
+
+    assert cluster.target("other")[Resource.MEMORY] >= 300 * MIB
+    assert cluster.target()[Resource.MEMORY] >= 300 * MIB

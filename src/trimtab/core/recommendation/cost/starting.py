@@ -22,7 +22,7 @@ from trimtab.core.usage.sample_log import NameTable
 from trimtab.core.usage.saved_targets import SavedLevel, SavedTarget, SavedTargets
 
 _MAX_AHEAD: Final = 1.0
-"""Half-lives by which a reference may be ahead of the last sample: rounding makes it half of one."""
+"""Half-lives by which a reference may be ahead of the last sample; rounding makes it half."""
 
 
 def save(targets: HeldTargets, row: int, names: NameTable) -> SavedTargets | None:

@@ -1,6 +1,5 @@
 """Tables: scores as rows of text, for people and for programs."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -59,13 +58,6 @@ def cells(row: Row) -> list[str]:
     return [*names, *(_cell(row.scores, name) for name in COLUMNS)]
 
 
-def to_markdown(rows: Sequence[Row]) -> str:
-    """Return a Markdown table."""
-    titles = header()
-    lines = [titles, ["---", "---", *("---:" for _ in titles[2:])], *map(cells, rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def plain_rows(rows: Sequence[Row]) -> Iterator[list[object]]:
     """Yield the names of all columns, then the values of each row."""
     names = [field.name for field in fields(Scores)]
@@ -75,13 +67,8 @@ def plain_rows(rows: Sequence[Row]) -> Iterator[list[object]]:
         yield [row.scenario, row.policy, row.workload, *values]
 
 
-def to_json(rows: Sequence[Row]) -> str:
-    """Return the rows as JSON, with their confidence intervals."""
-    return json.dumps([dict(pairs(row)) for row in rows], indent=2) + "\n"
-
-
 def pairs(row: Row) -> Iterator[tuple[str, object]]:
-    """Yield the fields of one row for JSON."""
+    """Yield the fields of one row, with its confidence intervals, as JSON has them."""
     yield from (("scenario", row.scenario), ("policy", row.policy))
     yield "workload", row.workload or None
     for field in fields(Scores):

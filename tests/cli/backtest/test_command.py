@@ -131,6 +131,16 @@ def test_a_page_for_a_browser_is_written_to_a_file(
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_the_format_and_the_file_have_the_flags_of_other_commands(
+    backtest: Backtest, trace: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "rows.json"
+    code, written, _ = backtest("--trace", trace, "--policy", "today", "-o", "json", "-f", page)
+
+    assert (code, written) == (0, "")
+    assert json.loads(page.read_text(encoding="utf-8"))[0]["policy"] == "today"
+
+
 _TWO = ("--sweep", "--percentile", "0.9", "--margin", "0.1", "--margin", "2")
 _SWEEP = (*_TWO, "--half-life-hours", "24")
 

@@ -26,6 +26,12 @@ def test_names_are_cut_where_the_screen_is_narrow(width: int | None, expected: l
     assert lay_out(rows, names=(0, 1), width=width) == expected
 
 
+def test_numbers_stand_at_the_right_where_asked() -> None:
+    lines = lay_out([["", "today"], ["CPU slack %", "50.0"]], right=(1,))
+
+    assert lines == ["             today", "CPU slack %   50.0"]
+
+
 @given(st.text("abc", max_size=60), st.integers(30, 90))
 def test_numbers_are_never_cut_and_lines_fit_whatever_the_name(name: str, width: int) -> None:
     lines = lay_out([["NAME", "REQUEST"], [name, "1024Mi -> 363Mi"]], names=(0,), width=width)

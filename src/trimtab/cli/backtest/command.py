@@ -21,11 +21,12 @@ from trimtab.backtest.sweep import Point, Setting, governed
 from trimtab.backtest.tables import Row
 from trimtab.cli.backtest.executors import hired
 from trimtab.cli.backtest.flags import AnswerFlags, PastFlags, ReplayFlags, SweepFlags
-from trimtab.cli.backtest.output import Format, SweepAnswer, format_findings
+from trimtab.cli.backtest.output import SweepAnswer, format_findings
 from trimtab.cli.backtest.sources import read_cluster, read_file
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.recommender import PrometheusFlags
 from trimtab.cli.output import files
+from trimtab.cli.output.formats import Format
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.validation import SettingsError
 

@@ -8,9 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from trimtab.backtest.sweep import Grid, Setting
-from trimtab.cli.backtest.output import Format
+from trimtab.cli.backtest.output import BacktestFormat
 from trimtab.cli.flags import types
 from trimtab.cli.flags.types import Count, Number, Numbers, Whole
+from trimtab.cli.output.formats import Format
 
 
 @types.flag_group("What is replayed", order=1)
@@ -56,9 +57,9 @@ class PastFlags:
 class AnswerFlags:
     """Flags for the output."""
 
-    format: Format = Format.TABLE
+    format: Annotated[BacktestFormat, Parameter(name=["--format", "-o"])] = Format.TABLE
     """How the answer is written; html is one file with charts, readable offline."""
-    output: Path | None = None
+    output: Annotated[Path | None, Parameter(name=["--output", "--file", "-f"])] = None
     """A file to write it to."""
     per_workload: Annotated[bool, Parameter(negative="")] = False
     """A row for each workload, too."""

@@ -1,32 +1,20 @@
 """Results of `trimtab backtest`, written for people, for programs and for a browser."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from io import StringIO
-from typing import assert_never
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, assert_never
 
 from trimtab.backtest import html_report, sweep
 from trimtab.backtest.html_report import ReportContents
 from trimtab.backtest.sweep import Point
-from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows, to_json, to_markdown
-from trimtab.cli.output.columns import disarm
+from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows
+from trimtab.cli.output import columns, documents, markdown
 from trimtab.cli.output.csv import format_csv
+from trimtab.cli.output.formats import Format
 
-
-class Format(StrEnum):
-    """Output formats of `trimtab backtest`."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
+BacktestFormat: TypeAlias = Literal[
+    Format.TABLE, Format.JSON, Format.CSV, Format.MARKDOWN, Format.HTML
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,81 +37,82 @@ class SweepAnswer:
         )
 
 
-def format_findings(findings: ReportContents, as_: Format, answer: SweepAnswer | None) -> str:
+_POINT_TITLES: Final = (
+    "setting",
+    "CPU slack %",
+    "memory slack %",
+    "spare core-h",
+    "OOM a month",
+    "best",
+)
+
+
+def format_findings(
+    findings: ReportContents, output: BacktestFormat, answer: SweepAnswer | None
+) -> str:
     """Format all results, and the answer of a sweep if there was one."""
     rows = findings.rows
-    shown = [replace(row, policy=disarm(row.policy), workload=disarm(row.workload)) for row in rows]
-    match as_:
+    match output:
         case Format.TABLE:
-            table = _format_table(shown) if answer is None else _format_points(answer)
-            return table + _sentence(answer)
+            lines = _lay_out_rows(rows) if answer is None else _lay_out_points(answer)
+            return "".join(f"{line}\n" for line in lines) + _sentence(answer)
         case Format.JSON:
-            return to_json(rows) if answer is None else _points_to_json(rows, answer)
+            records = [dict(pairs(row)) for row in rows]
+            return documents.format_json(records if answer is None else _record(records, answer))
         case Format.CSV:
             return format_csv(plain_rows(rows))
         case Format.MARKDOWN:
-            return to_markdown(shown) + _sentence(answer)
+            titles = header()
+            table = markdown.format_table(
+                [titles, *map(cells, rows)], numbers=range(2, len(titles))
+            )
+            return table + _sentence(answer)
         case Format.HTML:
             return html_report.to_html(findings, answer.tell() if answer else "")
         case _:
-            assert_never(as_)
+            assert_never(output)
 
 
 def _sentence(answer: SweepAnswer | None) -> str:
     return f"\n{answer.tell()}\n" if answer else ""
 
 
-def _format_table(rows: Sequence[Row]) -> str:
-    """Format one score per line and one policy per column, which fits on a screen."""
-    tables = []
+def _lay_out_rows(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each score, with a column for each policy, which fits on a screen."""
     for scenario in dict.fromkeys(row.scenario for row in rows):
         chosen = [row for row in rows if row.scenario == scenario]
-        table = Table(title=f"starting {scenario}", title_justify="left", box=None)
-        table.add_column("")
-        for row in chosen:
-            # rich would parse brackets in plain text as markup.
-            table.add_column(Text(row.workload or row.policy), justify="right")
-        titles, *columns = header()[2:], *(cells(row)[2:] for row in chosen)
-        for line in zip(titles, *columns, strict=True):
-            table.add_row(*line)
-        tables.append(table)
-    return _print(*tables)
+        names = ["", *(row.workload or row.policy for row in chosen)]
+        scores = zip(header()[2:], *(cells(row)[2:] for row in chosen), strict=True)
+        yield f"starting {scenario}"
+        yield from _lay_out([names, *scores])
 
 
-def _format_points(answer: SweepAnswer) -> str:
-    """Format one line per setting, the safest first."""
+def _lay_out_points(answer: SweepAnswer) -> list[str]:
+    """Return a line for each setting, the safest first."""
     best = sweep.frontier(answer.points)
-    table = Table(box=None)
-    table.add_column("setting")
-    for title in ("CPU slack %", "memory slack %", "spare core-h", "OOM a month", "best"):
-        table.add_column(title, justify="right")
-    for point in sorted(answer.points, key=lambda each: (each.risk, each.cost)):
-        scores = point.scores
-        shares = (f"{100 * share:.1f}" for share in (scores.cpu_slack, scores.memory_slack))
-        table.add_row(
+    lines = [
+        (
             str(point.setting),
-            *shares,
+            f"{100 * point.scores.cpu_slack:.1f}",
+            f"{100 * point.scores.memory_slack:.1f}",
             f"{point.cost:.2f}",
             f"{point.risk:.2f}",
             "*" if point in best else "",
         )
-    return _print(table)
+        for point in sorted(answer.points, key=lambda each: (each.risk, each.cost))
+    ]
+    return _lay_out([_POINT_TITLES, *lines])
 
 
-def _points_to_json(rows: Sequence[Row], answer: SweepAnswer) -> str:
+def _lay_out(rows: Sequence[Sequence[str]]) -> list[str]:
+    return columns.lay_out(rows, right=range(1, len(rows[0])), width=columns.screen_width())
+
+
+def _record(points: Sequence[dict[str, object]], answer: SweepAnswer) -> dict[str, object]:
     found = sweep.cheapest(answer.points, answer.most_risk)
-    whole = {
-        "points": [dict(pairs(row)) for row in rows],
+    return {
+        "points": points,
         "frontier": [str(point.setting) for point in sweep.frontier(answer.points)],
         "max_oom_per_month": answer.most_risk,
         "cheapest": None if found is None else str(found.setting),
     }
-    return json.dumps(whole, indent=2) + "\n"
-
-
-def _print(*tables: Table) -> str:
-    text = StringIO()
-    console = Console(file=text, highlight=False)
-    for table in tables:
-        console.print(table)
-    return text.getvalue()

@@ -3,9 +3,8 @@
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 import msgspec
 from cyclopts import Parameter
@@ -18,7 +17,8 @@ from trimtab.cli.checkpoint.text import Inspected
 from trimtab.cli.commands import read_cluster
 from trimtab.cli.commands.read_cluster import ClusterSession, ViewFlags
 from trimtab.cli.errors import FailedError
-from trimtab.cli.output import empty_results, files
+from trimtab.cli.output import documents, empty_results, files
+from trimtab.cli.output.formats import OUTPUT, Format
 from trimtab.cluster.http import paths
 from trimtab.cluster.live import diagnosis
 from trimtab.cluster.live.checkpoints import decode_document, list_checkpoints
@@ -29,24 +29,13 @@ from trimtab.core.model.autoscalers import AutoscalerName
 _VIEW: Final = ViewFlags()
 
 
-class Format(StrEnum):
-    """Output formats of `inspect`."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-
-
-class FileFormat(StrEnum):
-    """Formats of exported files."""
-
-    YAML = "yaml"
-    JSON = "json"
+_Format: TypeAlias = Literal[Format.TABLE, Format.JSON, Format.YAML]
+_FileFormat: TypeAlias = Literal[Format.YAML, Format.JSON]
 
 
 def inspect(
     *names: str,
-    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    output: Annotated[_Format, OUTPUT] = Format.TABLE,
     buckets: Annotated[bool, Parameter(negative="")] = False,
     view: ViewFlags = _VIEW,
 ) -> int:
@@ -74,7 +63,7 @@ def inspect(
 
 def export(
     *names: str,
-    output: Annotated[FileFormat, Parameter(name=["--output", "-o"])] = FileFormat.YAML,
+    output: Annotated[_FileFormat, OUTPUT] = Format.YAML,
     file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
     view: ViewFlags = _VIEW,
 ) -> int:
@@ -96,9 +85,8 @@ def export(
     document = checkpoint_files.make_file(
         chosen, server=visited.connection.server, at=now, version=__version__
     )
-    files.write_out(
-        words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file
-    )
+    format_file = documents.format_json if output is Format.JSON else documents.format_yaml
+    files.write_out(format_file(document), file)
     read_cluster.say(f"trimtab: {words.count(len(chosen))} exported")
     return 0
 
@@ -142,15 +130,15 @@ def _inspect(document: dict[str, JSON], autoscalers: set[AutoscalerName]) -> Ins
 
 
 def _format(
-    found: Sequence[Inspected], output: Format, now: datetime, *, shows_namespace: bool
+    found: Sequence[Inspected], output: _Format, now: datetime, *, shows_namespace: bool
 ) -> str:
     match output:
         case Format.TABLE:
             return words.to_table(found, now, shows_namespace=shows_namespace)
         case Format.JSON:
-            return words.to_json(words.to_records(found))
+            return documents.format_json(words.to_records(found))
         case Format.YAML:
-            return words.to_yaml(words.to_records(found))
+            return documents.format_yaml(words.to_records(found))
         case _:
             assert_never(output)
 

@@ -1,22 +1,19 @@
 """Text of checkpoints, for people and for programs."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import yaml
-
 from trimtab.api.wire import times
 from trimtab.api.wire.codec import JSON
 from trimtab.cli.output import columns
+from trimtab.cli.output.amounts import TITLES
 from trimtab.core.diagnosis import durations
 from trimtab.core.histogram.checkpoint_summary import HistogramSummary, Summary
 from trimtab.core.model.resources import BOTH, Resource
 
 _MIB: Final = 1024**2
-_TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
 _BAR: Final = 30
 _SHOWN: Final = (0.5, 0.9, 0.99)
 """Percentiles in the table; JSON and YAML have more."""
@@ -71,7 +68,7 @@ def _rows(one: Inspected, now: datetime) -> Iterator[list[str]]:
         return
     lead += [_age(content.written_at, now), str(content.samples), _length(content)]
     for resource in BOTH:
-        yield [*lead, _TITLES[resource], *_percentiles(content.histograms[resource], resource)]
+        yield [*lead, TITLES[resource], *_percentiles(content.histograms[resource], resource)]
         lead = [""] * len(lead)
 
 
@@ -108,7 +105,7 @@ def _bucket_lines(one: Inspected) -> Iterator[str]:
         histogram = one.content.histograms[resource]
         weight = f"{histogram.total_weight:.6g}"
         yield ""
-        yield f"{one.namespace}/{one.name} {_TITLES[resource]}, total weight {weight}"
+        yield f"{one.namespace}/{one.name} {TITLES[resource]}, total weight {weight}"
         for bucket in histogram.buckets:
             place = f"{show(resource, bucket.start):>8} - {show(resource, bucket.end):<8}"
             yield f"{place}{bucket.share:7.2%} {'#' * round(bucket.share * _BAR)}".rstrip()
@@ -162,13 +159,3 @@ def _time(moment: datetime | None) -> str | None:
 def count(number: int) -> str:
     """Format a number of checkpoints, such as `2 checkpoints`."""
     return f"{number} checkpoint" if number == 1 else f"{number} checkpoints"
-
-
-def to_json(document: JSON) -> str:
-    """Format the document as JSON."""
-    return json.dumps(document, indent=2) + "\n"
-
-
-def to_yaml(document: JSON) -> str:
-    """Format the document as YAML."""
-    return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)

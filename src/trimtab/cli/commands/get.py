@@ -1,18 +1,14 @@
 """`trimtab get`: the requests and recommendations of each autoscaler's containers."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from typing import Annotated, Final, assert_never
-
-import yaml
-from cyclopts import Parameter
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from trimtab.cli.commands.read_cluster import ViewFlags, look, say
-from trimtab.cli.output import columns, empty_results
+from trimtab.cli.output import columns, documents, empty_results
 from trimtab.cli.output.amounts import TITLES, show_amount, write_quantities
 from trimtab.cli.output.csv import format_csv
+from trimtab.cli.output.formats import OUTPUT, Format
 from trimtab.core.explain import overview
 from trimtab.core.explain.overview import ContainerView
 from trimtab.core.model.resources import BOTH, Resource
@@ -20,18 +16,12 @@ from trimtab.core.model.resources import BOTH, Resource
 _VIEW: Final = ViewFlags()
 
 
-class Format(StrEnum):
-    """Output formats of `get`."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-    CSV = "csv"
+_Format: TypeAlias = Literal[Format.TABLE, Format.JSON, Format.YAML, Format.CSV]
 
 
 def get(
     *names: str,
-    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    output: Annotated[_Format, OUTPUT] = Format.TABLE,
     view: ViewFlags = _VIEW,
 ) -> int:
     """Print autoscalers: 0; 1 if a named one does not exist, or a chosen one is unreadable.
@@ -59,14 +49,14 @@ def get(
     return int(bool(missing or hidden))
 
 
-def _write(views: Sequence[ContainerView], output: Format, flags: ViewFlags) -> None:
+def _write(views: Sequence[ContainerView], output: _Format, flags: ViewFlags) -> None:
     match output:
         case Format.TABLE:
             sys.stdout.write(_format_table(views, shows_namespace=flags.all_namespaces))
         case Format.JSON:
-            sys.stdout.write(json.dumps([_record(each) for each in views], indent=2) + "\n")
+            sys.stdout.write(documents.format_json([_record(each) for each in views]))
         case Format.YAML:
-            sys.stdout.write(yaml.safe_dump([_record(each) for each in views], sort_keys=False))
+            sys.stdout.write(documents.format_yaml([_record(each) for each in views]))
         case Format.CSV:
             sys.stdout.write(format_csv(_csv_rows(views)))
         case _:

@@ -18,6 +18,7 @@ from trimtab.cli.demo.screen import open_console, open_view, show_end
 from trimtab.cli.demo.text import summarize
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.types import Number, Whole
+from trimtab.cli.output import documents
 from trimtab.cluster.clock import RealClock
 from trimtab.simulation.demo.demo import Demo, open_demo
 from trimtab.simulation.demo.picture import Picture
@@ -110,7 +111,7 @@ def demo(
     show_end(console, last)
     if json:
         summary = summarize(last, seed=seed, real_seconds=pace.elapsed_seconds())
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(summary)).decode() + "\n")
+        sys.stdout.write(documents.format_json(msgspec.to_builtins(summary)))
 
 
 def _show(running: Demo, pace: DemoPace, console: Console) -> Picture:

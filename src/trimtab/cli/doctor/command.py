@@ -1,18 +1,14 @@
 """`trimtab doctor`: find problems of a cluster, what they mean, and remedies."""
 
 import asyncio
-import json
 import os
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from random import SystemRandom
-from shutil import get_terminal_size
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -24,7 +20,8 @@ from trimtab.cli.flags import types
 from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.flags.recommender import PrometheusFlags
 from trimtab.cli.flags.types import Span, Text
-from trimtab.cli.output import columns, empty_results
+from trimtab.cli.output import columns, documents, empty_results, paragraphs
+from trimtab.cli.output.formats import OUTPUT, Format
 from trimtab.cli.runtime import cluster_connection, history_source, logs
 from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.auth.credentials import Connection
@@ -53,25 +50,13 @@ def _lines(diagnosis: Diagnosis, names: int, width: int) -> Iterator[str]:
         lead = f"{finding.severity:<{_MARGIN}}{name:<{names}}"
         # The name of a check stands only before its first finding.
         name = ""
-        yield from _wrap(lead, _sentence(finding), width)
+        yield from paragraphs.wrap(lead, _sentence(finding), width)
         if finding.remedy:
-            yield from _wrap(" " * len(lead) + _REMEDY, finding.remedy, width)
+            yield from paragraphs.wrap(" " * len(lead) + _REMEDY, finding.remedy, width)
 
 
 def _sentence(finding: Finding) -> str:
     return f"{finding.subject}: {finding.text}" if finding.subject else finding.text
-
-
-def _wrap(lead: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        # Names and commands are copied, so they are never cut.
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _summary(diagnoses: Sequence[Diagnosis]) -> str:
@@ -107,13 +92,15 @@ def to_json(diagnoses: Sequence[Diagnosis]) -> str:
             for one in diagnoses
         ],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return documents.format_json(document)
 
 
 def tell_checks(checks: Sequence[DoctorCheck], width: int) -> str:
     """Format the names of checks, with the question of each."""
     names = max(len(check.name) for check in checks) + 2
-    lines = [line for one in checks for line in _wrap(f"{one.name:<{names}}", one.asks, width)]
+    lines = [
+        line for one in checks for line in paragraphs.wrap(f"{one.name:<{names}}", one.asks, width)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -126,15 +113,10 @@ _BLIND: Final = (
     "nothing could be looked at, so it is not known whether all is well; "
     "the remedies above say what is missing"
 )
-_NARROW: Final = 80
 _CONNECT_PATIENCE: Final = timedelta(seconds=5)
 
 
-class Format(StrEnum):
-    """Output formats of `doctor`."""
-
-    TABLE = "table"
-    JSON = "json"
+_Format: TypeAlias = Literal[Format.TABLE, Format.JSON]
 
 
 @types.flag_group("Cluster", order=3)
@@ -174,7 +156,7 @@ _PAST: Final = PastFlags()
 
 def doctor(
     *,
-    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    output: Annotated[_Format, OUTPUT] = Format.TABLE,
     check: Annotated[tuple[str, ...], Parameter(negative="", consume_multiple=(1, None))] = (),
     list_checks: Annotated[bool, Parameter(negative="")] = False,
     strict: Annotated[bool, Parameter(negative="")] = False,
@@ -235,8 +217,7 @@ def _choose(names: Sequence[str]) -> list[DoctorCheck]:
 
 
 def _width() -> int:
-    # At least 80 columns, also without a terminal; COLUMNS overrides the terminal.
-    return max(get_terminal_size((_NARROW, 24)).columns, _NARROW)
+    return columns.screen_width() or columns.NARROW
 
 
 def _examine(checks: Sequence[DoctorCheck], where: WhereFlags, past: PastFlags) -> list[Diagnosis]:

@@ -6,17 +6,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from functools import partial
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 import msgspec
-import yaml
 from cyclopts import Parameter
 
 from trimtab.api.explain import document
 from trimtab.api.explain.document import Explanation
 from trimtab.api.wire import codec
+from trimtab.api.wire.codec import JSON
 from trimtab.api.wire.lists import Unreadable
 from trimtab.cli.commands import read_cluster
 from trimtab.cli.commands.read_cluster import ViewFlags
@@ -35,7 +34,8 @@ from trimtab.cli.explain.text import write_text
 from trimtab.cli.flags import types
 from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.flags.types import Text
-from trimtab.cli.output import empty_results
+from trimtab.cli.output import documents, empty_results
+from trimtab.cli.output.formats import OUTPUT, Format
 from trimtab.cli.runtime import cluster_connection, logs
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
@@ -56,12 +56,7 @@ _KINDS: Final = {
 """Kinds that a name may start with, and True for those of a pod."""
 
 
-class Format(StrEnum):
-    """Output formats of `explain`."""
-
-    TEXT = "text"
-    JSON = "json"
-    YAML = "yaml"
+_Format: TypeAlias = Literal[Format.TEXT, Format.JSON, Format.YAML]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ def explain(
     name: str,
     /,
     *,
-    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TEXT,
+    output: Annotated[_Format, OUTPUT] = Format.TEXT,
     container: Annotated[str, Parameter(name=["--container", "-c"])] = "",
     asked: SourceFlags = _SOURCES,
     view: ViewFlags = _VIEW,
@@ -221,16 +216,18 @@ def _narrow(explanation: Explanation, container: str) -> Explanation:
     return document.only_container(explanation, container)
 
 
-def _write(explanation: Explanation, output: Format, clock: RealClock) -> None:
+def _write(explanation: Explanation, output: _Format, clock: RealClock) -> None:
     match output:
         case Format.TEXT:
             write_text(explanation, clock.now())
         case Format.JSON:
-            sys.stdout.write(
-                msgspec.json.format(codec.encode(explanation), indent=2).decode() + "\n"
-            )
+            sys.stdout.write(documents.format_json(_to_record(explanation)))
         case Format.YAML:
-            plain = msgspec.json.decode(codec.encode(explanation))
-            sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+            sys.stdout.write(documents.format_yaml(_to_record(explanation)))
         case _:
             assert_never(output)
+
+
+def _to_record(explanation: Explanation) -> JSON:
+    record: JSON = msgspec.json.decode(codec.encode(explanation))
+    return record

@@ -1,7 +1,6 @@
 """Explanations for people: tables of numbers, lists of checks, in lines that fit a terminal."""
 
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -24,7 +23,7 @@ from trimtab.api.explain.recommendation import (
     ShownStep,
 )
 from trimtab.api.wire.times import parse_time
-from trimtab.cli.output import columns
+from trimtab.cli.output import columns, paragraphs
 from trimtab.cli.output.amounts import TITLES, show_amount
 from trimtab.core.diagnosis import durations
 from trimtab.core.explain.update_checks import CheckVerdict
@@ -299,25 +298,11 @@ def _name(check: ShownCheck) -> str:
 
 def _beside(start: str, text: str, width: int) -> list[str]:
     """Wrap text after `start`, with later lines indented to the same column."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=f"{start}  ",
-        subsequent_indent=" " * (len(start) + 2),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [start]
+    return paragraphs.wrap(f"{start}  ", text, width) or [start]
 
 
 def _wrap(text: str, width: int, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent) + ("  " if indent.isspace() else ""),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return paragraphs.wrap(indent, text, width, hang=2 if indent.isspace() else 0)
 
 
 def _amount(quantity: str, kind: str) -> str:

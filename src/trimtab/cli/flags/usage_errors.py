@@ -6,7 +6,7 @@ The messages of cyclopts show Python lists, types and literals, which are for pr
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
-from typing import Final
+from typing import Final, Literal, get_args, get_origin
 
 import cyclopts
 from cyclopts import exceptions
@@ -72,6 +72,15 @@ def explain_unused(words: Sequence[str]) -> str:
     return f"unused argument{'s' if len(words) > 1 else ''} {shown}{hint}"
 
 
+def _list_choices(kind: object) -> list[str]:
+    """Return the values of an enumeration, or of a part of one; none of other types."""
+    if get_origin(kind) is Literal:
+        return [str(choice) for choice in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(member.value) for member in kind]
+    return []
+
+
 def _explain_value(error: exceptions.CoercionError) -> str:
     token, kind = error.token, error.target_type
     name = token.keyword if token is not None else None
@@ -80,8 +89,7 @@ def _explain_value(error: exceptions.CoercionError) -> str:
     if error.msg is not None:
         return f"{name}: {error.msg}"
     value = errors.quote(token.value if token is not None else "")
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        names = [str(member.value) for member in kind]
+    if names := _list_choices(kind):
         likely = suggest(token.value, names) if token is not None else ""
         return f"{name}: {value} is none of {', '.join(names)}{likely}"
     return f"{name}: {value} is {_ALIKE.get(kind, 'not a value for it') if kind else 'not usable'}"

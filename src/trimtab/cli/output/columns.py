@@ -34,12 +34,16 @@ def disarm(text: str) -> str:
 
 
 def lay_out(
-    rows: Sequence[Sequence[str]], *, names: Collection[int] = (), width: int | None = None
+    rows: Sequence[Sequence[str]],
+    *,
+    names: Collection[int] = (),
+    right: Collection[int] = (),
+    width: int | None = None,
 ) -> list[str]:
     """Format a line for each row, escaped, and cut to the width where cells may be cut.
 
     The first row holds the titles. Titles of names are cut first, then names, then the titles of
-    numbers. Numbers are never cut.
+    numbers. Numbers are never cut. The columns in `right` are aligned right.
     """
     rows = [[disarm(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -48,9 +52,11 @@ def lay_out(
         _shrink(widths, {place: own[place] for place in names}, width)
         _shrink(widths, dict.fromkeys(names, _SHORTEST), width)
         _shrink(widths, {place: own[place] for place in range(len(own))}, width)
+    align = [str.rjust if place in right else str.ljust for place in range(len(widths))]
     return [
         _GAP.join(
-            _cut(cell, most).ljust(most) for cell, most in zip(row, widths, strict=True)
+            to_side(_cut(cell, most), most)
+            for cell, most, to_side in zip(row, widths, align, strict=True)
         ).rstrip()
         for row in rows
     ]

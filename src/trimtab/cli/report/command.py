@@ -15,13 +15,14 @@ from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.flags import start, types
 from trimtab.cli.flags.common import LogFlags
-from trimtab.cli.output import columns
+from trimtab.cli.output import columns, documents
 from trimtab.cli.output.csv import format_csv
-from trimtab.cli.report.flags import Format, LookFlags, PastFlags, Sort, TellFlags
+from trimtab.cli.output.formats import Format
+from trimtab.cli.report.flags import LookFlags, PastFlags, ReportFormat, Sort, TellFlags
 from trimtab.cli.report.html import to_html
 from trimtab.cli.report.observe import ClusterReport, ReportOptions, make_report
 from trimtab.cli.report.patches import draft_patches, write_patches
-from trimtab.cli.report.records import csv_rows, format_json, format_yaml
+from trimtab.cli.report.records import csv_rows, to_record
 from trimtab.cli.report.text import format_markdown, format_table, is_ignorant
 from trimtab.cli.runtime import cluster_connection, history_source, logs
 from trimtab.cluster.clock import RealClock
@@ -130,7 +131,7 @@ def _key(sort: Sort) -> _Key:
             assert_never(sort)
 
 
-def _format(found: ClusterReport, output: Format, view: ViewFlags) -> str:
+def _format(found: ClusterReport, output: ReportFormat, view: ViewFlags) -> str:
     match output:
         case Format.TABLE | Format.WIDE:
             return format_table(
@@ -141,9 +142,9 @@ def _format(found: ClusterReport, output: Format, view: ViewFlags) -> str:
                 in_colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
             )
         case Format.JSON:
-            return format_json(found)
+            return documents.format_json(to_record(found))
         case Format.YAML:
-            return format_yaml(found)
+            return documents.format_yaml(to_record(found))
         case Format.CSV:
             return format_csv(csv_rows(found))
         case Format.MARKDOWN:

@@ -4,26 +4,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from trimtab.cli.flags import types
 from trimtab.cli.flags.recommender import HistoryFlags
 from trimtab.cli.flags.types import Span, Switch, Text, Whole
+from trimtab.cli.output.formats import OUTPUT, Format
 from trimtab.core.report.severity import SizeSeverity
 
-
-class Format(StrEnum):
-    """Output formats of `report`."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
+ReportFormat: TypeAlias = Literal[
+    Format.TABLE,
+    Format.WIDE,
+    Format.JSON,
+    Format.YAML,
+    Format.CSV,
+    Format.MARKDOWN,
+    Format.HTML,
+]
 
 
 class Sort(StrEnum):
@@ -60,7 +59,7 @@ class LookFlags:
 class TellFlags:
     """Flags for the output."""
 
-    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE
+    output: Annotated[ReportFormat, OUTPUT] = Format.TABLE
     """How it is written; html is one file, readable offline."""
     sort: Sort = Sort.SEVERITY
     """What comes first: the worst, a name, or most CPU or memory to be saved or missing."""

@@ -1,10 +1,7 @@
-"""A report for programs: JSON, YAML and the rows of CSV."""
+"""A report for programs: the record of JSON and YAML, and the rows of CSV."""
 
-import json
 from collections.abc import Iterator
 from typing import Final
-
-import yaml
 
 from trimtab.cli.output.amounts import write_quantities
 from trimtab.cli.report.observe import ClusterReport
@@ -35,16 +32,6 @@ _COLUMNS: Final = (
 )
 
 
-def format_json(report: ClusterReport) -> str:
-    """Format the whole report as one JSON object."""
-    return json.dumps(_to_record(report), indent=2) + "\n"
-
-
-def format_yaml(report: ClusterReport) -> str:
-    """Format the whole report as YAML."""
-    return yaml.safe_dump(_to_record(report), sort_keys=False)
-
-
 def csv_rows(report: ClusterReport) -> Iterator[list[object]]:
     """Yield the titles, then a row per container and resource, in millicores and bytes."""
     yield [*_COLUMNS]
@@ -54,7 +41,8 @@ def csv_rows(report: ClusterReport) -> Iterator[list[object]]:
                 yield _csv_row(workload, container, resource)
 
 
-def _to_record(report: ClusterReport) -> dict[str, object]:
+def to_record(report: ClusterReport) -> dict[str, object]:
+    """Return the whole report as one record."""
     totals = report.totals
     return {
         "source": report.source,

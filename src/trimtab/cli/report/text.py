@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import Final
 
 from trimtab.cli.flags import types
-from trimtab.cli.output import columns
+from trimtab.cli.output import columns, markdown
 from trimtab.cli.output.amounts import TITLES, in_large_units, show_amount, show_large
 from trimtab.cli.report.observe import ClusterReport
 from trimtab.core.model.limits import NO_AMOUNTS
@@ -248,10 +248,8 @@ def format_table(
 
 def format_markdown(report: ClusterReport) -> str:
     """Format a Markdown table, and the summary."""
-    rows = list(list_rows(report.workloads, says_all=True))
-    ruler = ["---"] * len(HEADER)
-    lines = [columns.disarm(f"| {' | '.join(row)} |") for row in (HEADER, ruler, *rows)]
-    return "\n".join([*lines, "", *(f"- {line}" for line in _words(report))]) + "\n"
+    table = markdown.format_table([HEADER, *list_rows(report.workloads, says_all=True)])
+    return "\n".join([table, *(f"- {line}" for line in _words(report))]) + "\n"
 
 
 def _words(report: ClusterReport) -> list[str]:

@@ -175,3 +175,19 @@ def test_f33_a_week_of_jobs_with_labels_of_their_own_stays_small() -> None:
     assert max(sizes) == sizes[-1] == 8 * 24
     assert len(world.usage.containers) == 0
     assert len(world.usage.aggregates.cpu) == 8 * 24 + 1
+
+
+def test_rows_are_used_again_in_one_order_whatever_the_order_of_ended_pods() -> None:
+    rows = []
+    for names in (["web-0", "web-1"], ["web-1", "web-0"]):
+        world = a_world()
+        world.pod("web-1", "app")
+        world.cpu([100], [0])
+        # The keys of a dictionary are a set with an order.
+        ended = dict.fromkeys(PodName("default", name) for name in names).keys()
+        collect_garbage(world.usage, moment(9 * DAY), ended=ended, abandoned=ended)
+        world.pod("web-2", "app")
+        world.pod("web-3", "app")
+        rows.append((world.row("web-2"), world.row("web-3")))
+
+    assert rows[0] == rows[1]

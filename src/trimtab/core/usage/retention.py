@@ -39,7 +39,8 @@ def collect_garbage(
     """
     seconds = to_seconds(now, missing=0.0)
     chosen = _expendable_rows(usage, seconds, ended, abandoned)
-    for pod in ended:
+    # Sorted: freed rows are used again in this order, which a set does not fix.
+    for pod in sorted(ended, key=lambda pod: (pod.namespace, pod.name)):
         usage.release_from(pod, chosen)
     for row in chosen:
         usage.drop_aggregate(row)

@@ -66,7 +66,7 @@ def no_probe(request: AdmissionRequest) -> Patch | None:
     return None
 
 
-class Review(msgspec.Struct, frozen=True):
+class Review(msgspec.Struct, frozen=True, gc=False):
     """The answer to a request, and the facts that are counted."""
 
     answer: Answer

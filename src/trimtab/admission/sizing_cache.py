@@ -92,7 +92,7 @@ class WholePod:
         return self._pod
 
 
-class CapBounds(msgspec.Struct, frozen=True):
+class CapBounds(msgspec.Struct, frozen=True, gc=False):
     """Upper and lower bounds of a pod's size that apply to any recommendation."""
 
     limit_ranges: Sequence[LimitRangeItem]
@@ -110,7 +110,7 @@ class CapBounds(msgspec.Struct, frozen=True):
     """Part that pods of the owner do not get, since pods with it were never created."""
 
 
-class _Sized(msgspec.Struct, frozen=True):
+class _Sized(msgspec.Struct, frozen=True, gc=False):
     likeness: object
     bounds: CapBounds
     sizing: Sizing

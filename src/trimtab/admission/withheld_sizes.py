@@ -37,7 +37,7 @@ def _stay_silent(_head: PodHead, _autoscaler: Autoscaler, _withheld: Withheld) -
     pass
 
 
-class _Remembered(msgspec.Struct, frozen=True):
+class _Remembered(msgspec.Struct, frozen=True, gc=False):
     name: WorkloadName
     attempts: Attempts
     seen: Workload | None = None

@@ -183,7 +183,9 @@ def test_the_end_of_a_boost_changes_the_cpu_of_boosted_containers_alone(dice: Ra
 def upscaling(snapshot: Snapshot) -> Snapshot:
     """The same cluster with all autoscalers in mode UpscaleOnly."""
     growing = [
-        replace(each, autoscaler=replace(each.autoscaler, mode=UpdateMode.UPSCALE_ONLY))
+        ObservedAutoscaler(
+            replace(each.autoscaler, mode=UpdateMode.UPSCALE_ONLY), each.target_selector
+        )
         for each in snapshot.autoscalers
     ]
     return replace(snapshot, autoscalers=growing)
@@ -309,7 +311,8 @@ def rewritten(observed: ObservedAutoscaler, dice: Random) -> ObservedAutoscaler:
             {"recommendation": (before.recommendation or ())[1:]},
         ]
     )
-    return replace(observed, autoscaler=replace(before, **changed))  # type: ignore[arg-type]
+    after = replace(before, **changed)  # type: ignore[arg-type]
+    return ObservedAutoscaler(after, observed.target_selector)
 
 
 def some_time_later(before: Snapshot, dice: Random) -> Snapshot:

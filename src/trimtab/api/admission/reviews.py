@@ -112,14 +112,14 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """True if the API server will store nothing, whatever the answer."""
 
 
-class Allowed(msgspec.Struct, frozen=True):
+class Allowed(msgspec.Struct, frozen=True, gc=False):
     """The operation may happen, with the patch applied."""
 
     patch: Patch = ()
     warnings: tuple[str, ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """The autoscaler must not be stored, because of these errors."""
 
     name: str

@@ -26,7 +26,7 @@ _REQUEST_BYTES: Final = 512
 """Size of a request without its body, as it counts while it waits in a reader."""
 
 
-class HttpRequest(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """A complete request."""
 
     headers: Mapping[str, str] = {}

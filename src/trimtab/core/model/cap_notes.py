@@ -62,14 +62,14 @@ LEFT_OUT: Final = frozenset(
 """Reasons for no boost at all, however much room there is."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class Note(msgspec.Struct, frozen=True, gc=False):
     """One remark about one resource of a container."""
 
     resource: Resource
     kind: NoteKind
 
 
-class ContainerUpdate(msgspec.Struct, frozen=True):
+class ContainerUpdate(msgspec.Struct, frozen=True, gc=False):
     """The changes that admission makes in one container."""
 
     container: Container

@@ -5,14 +5,14 @@ from typing import TypeAlias
 import msgspec
 
 
-class Add(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
+class Add(msgspec.Struct, frozen=True, gc=False, tag_field="op", tag="add"):
     """Sets the value at a path; what contains it must exist."""
 
     path: str
     value: str | dict[str, str]
 
 
-class Remove(msgspec.Struct, frozen=True, tag_field="op", tag="remove"):
+class Remove(msgspec.Struct, frozen=True, gc=False, tag_field="op", tag="remove"):
     """Takes away the value at a path; it must exist."""
 
     path: str

@@ -17,7 +17,7 @@ from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 NO_AMOUNTS: Final[Resources] = {}
 
 
-class ProportionalLimits(msgspec.Struct, frozen=True):
+class ProportionalLimits(msgspec.Struct, frozen=True, gc=False):
     """The limits that follow from new requests, and why one is missing or out of proportion."""
 
     limits: Resources

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+import msgspec
+
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, UpdateMode
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.model.selectors import Selector
@@ -20,8 +22,7 @@ from trimtab.core.model.selectors import Selector
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedAutoscaler:
+class ObservedAutoscaler(msgspec.Struct, frozen=True, gc=False):
     """An autoscaler together with the selector of its target."""
 
     autoscaler: Autoscaler

@@ -77,7 +77,7 @@ class WorkloadName(NamedTuple):
     name: str
 
 
-class Allocation(msgspec.Struct, frozen=True):
+class Allocation(msgspec.Struct, frozen=True, gc=False):
     """The `resources` of one container, as far as CPU and memory are concerned.
 
     None means that the map is absent on the wire. An empty map is present but names neither CPU
@@ -210,7 +210,7 @@ class Pod:
     """True for a pod of Windows, which Kubernetes does not resize."""
 
 
-class PodHead(msgspec.Struct, frozen=True):
+class PodHead(msgspec.Struct, frozen=True, gc=False):
     """The part of a pod that names its owner."""
 
     namespace: str

@@ -65,7 +65,7 @@ class Lookup:
     """The uid that an owner reference gives; empty if any object of that name will do."""
 
 
-class PeekedOwner(msgspec.Struct, frozen=True):
+class PeekedOwner(msgspec.Struct, frozen=True, gc=False):
     """The topmost workload above a pod, as far as it is known without waiting."""
 
     topmost: WorkloadName | None
@@ -78,7 +78,7 @@ class PeekedOwner(msgspec.Struct, frozen=True):
     """The reason, for people, why the owner is in doubt; empty if it is not."""
 
 
-class PeekedWorkload(msgspec.Struct, frozen=True):
+class PeekedWorkload(msgspec.Struct, frozen=True, gc=False):
     """A workload, as far as it is known without waiting."""
 
     workload: Workload | None

@@ -55,7 +55,7 @@ _ENDLESS: Final = BoostRoom()
 _NO_OFFER: Final = Offer()
 
 
-class Sizing(msgspec.Struct, frozen=True):
+class Sizing(msgspec.Struct, frozen=True, gc=False):
     """Result of sizing a new pod."""
 
     patch: Patch = ()
@@ -157,7 +157,7 @@ def likeness(pod: Pod) -> tuple[object, ...]:
     return pod.containers, *annotations, *init, *beside, *place
 
 
-class _PodSizer(msgspec.Struct, frozen=True):
+class _PodSizer(msgspec.Struct, frozen=True, gc=False):
     """Inputs that determine the resources of a new pod."""
 
     autoscaler: Autoscaler

@@ -33,7 +33,7 @@ MAX_PRIORITY: Final = 0
 """Highest priority of pods that are boosted by default: that of pods without a class."""
 
 
-class BoostRoom(msgspec.Struct, frozen=True):
+class BoostRoom(msgspec.Struct, frozen=True, gc=False):
     """Bounds of the boosts of a new pod."""
 
     limit_ranges: Sequence[LimitRangeItem] = ()
@@ -52,7 +52,7 @@ class BoostRoom(msgspec.Struct, frozen=True):
     """Part that the pod does not get, since pods of its owner with it were never created."""
 
 
-class BoostShare(msgspec.Struct, frozen=True):
+class BoostShare(msgspec.Struct, frozen=True, gc=False):
     """The CPU that one container gets: its usual CPU, and a share of its boost."""
 
     container: Container

@@ -187,7 +187,7 @@ _NOTHING_HELD: Final = frozenset[Held]()
 _NONE: Final = frozenset[str]()
 
 
-class Capped(msgspec.Struct, frozen=True):
+class Capped(msgspec.Struct, frozen=True, gc=False):
     """A recommendation that fits a pod, and by container what was done to its targets."""
 
     recommendations: tuple[ContainerRecommendation, ...] = ()

@@ -14,7 +14,7 @@ from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing.capping import Capped, cap_for_pod
 
 
-class Allotment(msgspec.Struct, frozen=True):
+class Allotment(msgspec.Struct, frozen=True, gc=False):
     """Resources that one container should get, and notes on what changed them."""
 
     requests: Resources = msgspec.field(default_factory=dict)

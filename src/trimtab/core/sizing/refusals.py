@@ -75,7 +75,7 @@ class Withheld(StrEnum):
     """The boost and the recommendation: the pod keeps its own resources."""
 
 
-class Offer(msgspec.Struct, frozen=True):
+class Offer(msgspec.Struct, frozen=True, gc=False):
     """All that an autoscaler wants to give a new pod."""
 
     patch: Patch = ()
@@ -101,7 +101,7 @@ class Offer(msgspec.Struct, frozen=True):
         }
 
 
-class OwnerStatus(msgspec.Struct, frozen=True):
+class OwnerStatus(msgspec.Struct, frozen=True, gc=False):
     """Number of pods of an owner, as its status shows it."""
 
     existing: int
@@ -111,7 +111,7 @@ class OwnerStatus(msgspec.Struct, frozen=True):
     """True if the owner says that it cannot create pods; None for kinds that do not say."""
 
 
-class Attempts(msgspec.Struct, frozen=True):
+class Attempts(msgspec.Struct, frozen=True, gc=False):
     """The pods of one owner that came since its status last showed a new one."""
 
     existing: int

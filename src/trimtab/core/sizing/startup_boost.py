@@ -363,7 +363,7 @@ class _Original:
     limits: dict[str, str | int] | None = None
 
 
-class _Usual(msgspec.Struct, frozen=True):
+class _Usual(msgspec.Struct, frozen=True, gc=False):
     requests: dict[str, str | int] | None = msgspec.field(default=None, name="usualRequests")
     limits: dict[str, str | int] | None = msgspec.field(default=None, name="usualLimits")
 

@@ -19,7 +19,7 @@ from trimtab.core.sizing.refusals import Withheld
 _NO_ALLOTMENT: Final = Allotment()
 
 
-class ContainerSize(msgspec.Struct, frozen=True):
+class ContainerSize(msgspec.Struct, frozen=True, gc=False):
     """Planned size of a container of a new pod."""
 
     container: Container

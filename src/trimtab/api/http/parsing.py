@@ -41,7 +41,7 @@ class MessageCollector:
         self._received_bytes = 0
         """Bytes that came for this message, but for a part that came along with the one before."""
 
-    def on_message_begin(self) -> None:
+    def _begin_head(self) -> None:
         """Begin with an empty head."""
         self._headers = {}
         self._is_head_over = False

@@ -127,7 +127,7 @@ class RequestReader(MessageCollector):
 
     def on_message_begin(self) -> None:
         """Begin with an empty request."""
-        super().on_message_begin()
+        self._begin_head()
         self._is_amid_message = True
         self._target = b""
         self._body = bytearray()

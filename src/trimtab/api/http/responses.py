@@ -79,7 +79,7 @@ class ResponseReader(MessageCollector):
 
     def on_message_begin(self) -> None:
         """Begin with an empty answer."""
-        super().on_message_begin()
+        self._begin_head()
         if self.is_done:
             raise FlawError(HTTPStatus.BAD_GATEWAY, "more came than was announced")
         self._reason = b""

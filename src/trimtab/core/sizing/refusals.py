@@ -255,6 +255,9 @@ def _choose(before: Attempts, status: OwnerStatus, offer: Offer, now: float) -> 
 
 def _choose_from_all(before: Attempts, status: OwnerStatus, offer: Offer, now: float) -> _Chosen:
     """Return the choice for a pod of an owner from whose pods nothing is withheld."""
+    if now - before.at < PAUSE_SECONDS:
+        # Within a burst, the status says nothing about the pods before.
+        return before, Withheld.NOTHING
     least = _first_withheld(before, offer)
     if least is before.helped or least is Withheld.BOOST:
         needed = _needed(before, now)

@@ -11,9 +11,10 @@ Namespaces share the room for such requests.
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Protocol
+
+import msgspec
 
 from trimtab.admission.logs import Timer
 from trimtab.admission.server.limits import ServerLimits
@@ -70,8 +71,7 @@ class ClientConnection(Protocol):
         """End the connection immediately."""
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
+class _Turn(msgspec.Struct, eq=False):
     """A request that waits for its answer."""
 
     connection: ClientConnection

@@ -101,16 +101,19 @@ class WatchedOwners:
         for _ in range(MAX_LEVELS):
             if owner is None:
                 return PeekedOwner(topmost, due)
-            name = WorkloadName(namespace, owner.kind, owner.name)
             store = self._stores.get(owner.kind)
             if store is not None:
                 found = store.find(namespace, owner.name)
                 if found is None or _is_another(found, owner):
                     # It is being deleted, or the watch has not shown it yet.
-                    return PeekedOwner(None, due, is_pending=True, doubt=f"{_text(name)} not seen")
+                    doubt = f"{_text(_name_of(owner, namespace))} not seen"
+                    return PeekedOwner(None, due, is_pending=True, doubt=doubt)
+                name = found.name
             elif owner.kind == _NODE:
-                return PeekedOwner(None, due, doubt=f"{_text(name)} is no workload")
+                doubt = f"{_text(_name_of(owner, namespace))} is no workload"
+                return PeekedOwner(None, due, doubt=doubt)
             else:
+                name = _name_of(owner, namespace)
                 lookup = Lookup(name, owner.api_version, owner.uid)
                 seen = self._scales.peek(name, owner.api_version, owner.uid)
                 if seen is None or not seen.is_fresh:
@@ -143,6 +146,10 @@ def _end_at(
         case Workload():
             doubt = f"{_text(name)} is another of that name"
             return PeekedOwner(None, due, is_pending=is_pending, doubt=doubt)
+
+
+def _name_of(owner: OwnerReference, namespace: str) -> WorkloadName:
+    return WorkloadName(namespace, owner.kind, owner.name)
 
 
 def _is_another(found: Workload, owner: OwnerReference) -> bool:

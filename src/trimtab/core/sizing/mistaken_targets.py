@@ -17,6 +17,9 @@ _MOST: Final = {Resource.CPU: 10_000_000, Resource.MEMORY: 1024**5}
 
 def list_mistakes(entry: ContainerRecommendation) -> tuple[Resource, ...]:
     """Return the resources of which the target is a mistake."""
-    return tuple(
-        [kind for kind, amount in entry.target.items() if not _LEAST[kind] <= amount <= _MOST[kind]]
-    )
+    found: tuple[Resource, ...] = ()
+    # Called for every new pod, and hardly any target is a mistake: a plain loop costs least.
+    for kind, amount in entry.target.items():
+        if not _LEAST[kind] <= amount <= _MOST[kind]:
+            found = (*found, kind)
+    return found

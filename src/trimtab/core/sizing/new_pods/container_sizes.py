@@ -42,8 +42,9 @@ class ContainerSize(msgspec.Struct, frozen=True, gc=False):
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes about the recommendation, and about the boost."""
-        own, of_boost = self.recommended.notes, self.boost_notes
-        return (*own, *of_boost) if of_boost else own
+        own, share = self.recommended.notes, self.share
+        # Most containers have no boost.
+        return own if share.span is None and not share.notes else (*own, *self.boost_notes)
 
     @property
     def boost_notes(self) -> tuple[Note, ...]:

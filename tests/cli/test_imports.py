@@ -14,7 +14,7 @@ assert code == 2, code
 print(*sys.modules, sep="\\n")
 """
 FOR_OTHERS = {
-    *{"aiohttp", "cryptography", "pygments", "rich", "yaml"},
+    *{"aiohttp", "cryptography", "jinja2", "pygments", "rich", "yaml"},
 }
 """What only other commands, other flags or tests have use for."""
 

@@ -13,7 +13,6 @@ from trimtab.api.validation.manifests import judge
 from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, AutoscalerContender, Contender
 from trimtab.backtest.demand import Demand, Flaws
 from trimtab.backtest.fleet import FleetSums
-from trimtab.backtest.html_report import ReportContents
 from trimtab.backtest.runs import Run, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario
 from trimtab.backtest.scores import bootstrap, score
@@ -21,6 +20,7 @@ from trimtab.backtest.sweep import Point, Setting, governed
 from trimtab.backtest.tables import Row
 from trimtab.cli.backtest.executors import hired
 from trimtab.cli.backtest.flags import AnswerFlags, PastFlags, ReplayFlags, SweepFlags
+from trimtab.cli.backtest.html import ReportContents
 from trimtab.cli.backtest.output import SweepAnswer, format_findings
 from trimtab.cli.backtest.sources import read_cluster, read_file
 from trimtab.cli.errors import UsageError

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
-from trimtab.backtest import html_report, sweep
-from trimtab.backtest.html_report import ReportContents
+from trimtab.backtest import sweep
 from trimtab.backtest.sweep import Point
 from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows
+from trimtab.cli.backtest import html
+from trimtab.cli.backtest.html import ReportContents
 from trimtab.cli.output import columns, documents, markdown
 from trimtab.cli.output.csv import format_csv
 from trimtab.cli.output.formats import Format
@@ -68,7 +69,7 @@ def format_findings(
             )
             return table + _sentence(answer)
         case Format.HTML:
-            return html_report.to_html(findings, answer.tell() if answer else "")
+            return html.to_html(findings, answer.tell() if answer else "")
         case _:
             assert_never(output)
 

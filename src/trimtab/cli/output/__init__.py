@@ -1,1 +1,1 @@
-"""Output of commands: columns, CSV, files."""
+"""Output of commands: formats, tables, documents, pages, files."""

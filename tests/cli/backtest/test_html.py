@@ -9,11 +9,11 @@ import pytest
 
 from trimtab.backtest.contenders import BUILT_IN
 from trimtab.backtest.demand import gather
-from trimtab.backtest.html_report import MOST_WORKLOADS, ReportContents, to_html
 from trimtab.backtest.runs import Run, WorkerPool, run_all
 from trimtab.backtest.scenarios import SCENARIOS
 from trimtab.backtest.scores import score
 from trimtab.backtest.tables import Row
+from trimtab.cli.backtest.html import MOST_WORKLOADS, ReportContents, to_html
 from trimtab.simulation.load.traces import Recording
 from trimtab.simulation.world.loads import Trace
 from trimtab.simulation.world.virtual_time import START

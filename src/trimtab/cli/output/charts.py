@@ -1,9 +1,8 @@
-"""Charts: lines and points as SVG that needs no script and no network."""
+"""Charts: positions of lines and points, which the template `chart.svg` draws."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 WIDTH: Final = 640
@@ -12,6 +11,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 14, 34
 _TICKS: Final = 4
 _NAME_WIDTH: Final = 110
 _NAME_HEIGHT: Final = 12
+_NAME_GAP: Final = 8
+_FAR: Final = 0.7
+"""Share of the width from which on names stand left of their points."""
 _MANY: Final = 100
 """Fractions are not shown from this value on."""
 _NICE: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -70,25 +72,75 @@ class Timeline:
     """Positions, as shares of the days."""
 
 
-def draw_timeline(timeline: Timeline) -> str:
-    """Draw the chart of some lines over time."""
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on an axis: its position and its label."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnLine:
+    """A line as the path of an SVG."""
+
+    name: str
+    path: str
+    look: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnDot:
+    """A point and its name, by their positions."""
+
+    name: str
+    x: float
+    y: float
+    look: str
+    label_x: float
+    label_y: float
+    is_before: bool
+    """True if the name ends left of the point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Everything that the template `chart.svg` draws, by positions."""
+
+    title: str
+    x_title: str
+    y_title: str
+    x_ticks: Sequence[Tick]
+    y_ticks: Sequence[Tick]
+    marks: Sequence[float] = ()
+    lines: Sequence[DrawnLine] = ()
+    dots: Sequence[DrawnDot] = ()
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = _LEFT
+    right: int = WIDTH - _RIGHT
+    top: int = _TOP
+    bottom: int = HEIGHT - _BOTTOM
+
+
+def lay_out_timeline(timeline: Timeline) -> Chart:
+    """Return the chart of some lines over time."""
     highest = max(
         (value for line in timeline.lines for value in line.values if value >= 0), default=0
     )
     axes = Axes("days", timeline.unit, timeline.days, _round_up(highest))
-    marks = (
-        f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>'
-        for x in (axes.x(share * timeline.days) for share in timeline.marks)
+    return replace(
+        _empty_chart(timeline.title, axes),
+        marks=[axes.x(share * timeline.days) for share in timeline.marks],
+        lines=[DrawnLine(line.name, _draw_path(line, axes), line.look) for line in timeline.lines],
     )
-    lines = (_draw_line(line, axes) for line in timeline.lines)
-    return _chart(timeline.title, axes, [*marks, *lines])
 
 
-def draw_dots(title: str, axes: Axes, dots: Sequence[Dot]) -> str:
-    """Draw the chart of some points, each with its name."""
+def lay_out_dots(title: str, axes: Axes, dots: Sequence[Dot]) -> Chart:
+    """Return the chart of some points, each with its name."""
     rows = _label_rows(axes, dots)
     drawn = [_draw_dot(dot, axes, row) for dot, row in zip(dots, rows, strict=True)]
-    return _chart(title, axes, drawn)
+    return replace(_empty_chart(title, axes), dots=drawn)
 
 
 def axes_around(x_title: str, y_title: str, dots: Sequence[Dot]) -> Axes:
@@ -100,28 +152,19 @@ def axes_around(x_title: str, y_title: str, dots: Sequence[Dot]) -> Axes:
     return Axes(x_title, y_title, x_most, y_most)
 
 
-def _chart(title: str, axes: Axes, content: Iterable[str]) -> str:
-    body = "\n".join([*_draw_axes(axes), *content])
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">\n'
-        f"<title>{escape(title)}</title>\n{body}\n</svg>"
+def _empty_chart(title: str, axes: Axes) -> Chart:
+    shares = [number / _TICKS for number in range(_TICKS + 1)]
+    across, upwards = ([most * share for share in shares] for most in (axes.x_most, axes.y_most))
+    return Chart(
+        title,
+        axes.x_title,
+        axes.y_title,
+        x_ticks=[Tick(axes.x(value), _short(value)) for value in across],
+        y_ticks=[Tick(axes.y(value), _short(value)) for value in upwards],
     )
 
 
-def _draw_axes(axes: Axes) -> Iterator[str]:
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-    for number in range(_TICKS + 1):
-        value = axes.y_most * number / _TICKS
-        y = axes.y(value)
-        yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text class="y" x="{_LEFT - 6}" y="{y + 4:.1f}">{_short(value)}</text>'
-        value = axes.x_most * number / _TICKS
-        yield f'<text class="x" x="{axes.x(value):.1f}" y="{bottom + 14}">{_short(value)}</text>'
-    yield f'<text class="x" x="{(_LEFT + right) / 2:.0f}" y="{HEIGHT - 4}">{axes.x_title}</text>'
-    yield f'<text class="unit" x="{_LEFT + 4}" y="{_TOP + 9}">{axes.y_title}</text>'
-
-
-def _draw_line(line: ChartLine, axes: Axes) -> str:
+def _draw_path(line: ChartLine, axes: Axes) -> str:
     width = axes.x_most / max(len(line.values), 1)
     path: list[str] = []
     pen_up = True
@@ -138,9 +181,7 @@ def _draw_line(line: ChartLine, axes: Axes) -> str:
         if line.is_stepped:
             path.append(f"H{axes.x((place + 1) * width):.1f}")
         pen_up = False
-    return (
-        f'<path class="{line.look}" d="{"".join(path)}"><title>{escape(line.name)}</title></path>'
-    )
+    return "".join(path)
 
 
 def _point(x: float, y: float, line: ChartLine) -> str:
@@ -162,14 +203,17 @@ def _label_rows(axes: Axes, dots: Sequence[Dot]) -> list[int]:
     return rows
 
 
-def _draw_dot(dot: Dot, axes: Axes, row: int) -> str:
+def _draw_dot(dot: Dot, axes: Axes, row: int) -> DrawnDot:
     x, y = axes.x(dot.x), axes.y(dot.y)
-    is_far = x > WIDTH * 0.7
-    side = f'x="{x - 8:.1f}" class="before"' if is_far else f'x="{x + 8:.1f}"'
-    name = escape(dot.name)
-    return (
-        f'<circle class="{dot.look}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
-        f'<text {side} y="{y + 4 - row * _NAME_HEIGHT:.1f}">{name}</text>'
+    is_before = x > WIDTH * _FAR
+    return DrawnDot(
+        dot.name,
+        x,
+        y,
+        dot.look,
+        label_x=x - _NAME_GAP if is_before else x + _NAME_GAP,
+        label_y=y + 4 - row * _NAME_HEIGHT,
+        is_before=is_before,
     )
 
 

@@ -58,7 +58,7 @@ def test_of_many_seeds_it_is_told_how_far_they_are(capsys: pytest.CaptureFixture
     tell_reports([FINE, WRONG], 2, is_quiet=False)
 
     told = capsys.readouterr()
-    assert told.err.split("\r")[1:] == ["1 of 2 seeds, 0 failed", "2 of 2 seeds, 1 failed\n"]
+    assert told.err.splitlines() == ["1 of 2 seeds, 0 failed", "2 of 2 seeds, 1 failed"]
     assert "Quiet: updater evicted a/b" in told.out
 
 

@@ -25,7 +25,7 @@ from trimtab.cli.backtest.output import SweepAnswer, format_findings
 from trimtab.cli.backtest.sources import read_cluster, read_file
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.recommender import PrometheusFlags
-from trimtab.cli.output import files
+from trimtab.cli.output import files, progress
 from trimtab.cli.output.formats import Format
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.validation import SettingsError
@@ -33,8 +33,6 @@ from trimtab.core.model.validation import SettingsError
 _USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
 _SEED: Final = 1
 """Seed of the bootstrap, fixed so that confidence intervals are reproducible."""
-_BAR: Final = 40
-"""Width of the progress bar in characters."""
 _FEW: Final = 5
 """Minimum number of workloads for a meaningful bootstrap."""
 
@@ -68,12 +66,15 @@ def backtest(
     _tell_flaws(source.flaws)
     if begins_real:
         _check_sizes(demand, is_asked_for=bool(replay.scenario))
-    with hired(replay.jobs, replay.scheduler) as crew:
+    with (
+        hired(replay.jobs, replay.scheduler) as crew,
+        progress.shown(1.0, is_quiet=answer.quiet) as shown,
+    ):
         outcomes = run_all(
             runs,
             demand,
             crew=crew,
-            tell=(lambda _: None) if answer.quiet else _tell,
+            tell=lambda share: shown.show(share, f"{share:4.0%} replayed"),
             keeps_course=answer.format is Format.HTML,
         )
     rows = [
@@ -190,10 +191,3 @@ def _check_output(output: Path | None) -> None:
     """Refuse an output folder that does not exist before hours of replay, not after."""
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"cannot write {output}: there is no folder {output.parent}")
-
-
-def _tell(share: float) -> None:
-    full = int(share * _BAR)
-    sys.stderr.write(f"\r[{'#' * full}{' ' * (_BAR - full)}] {share:4.0%} replayed")
-    sys.stderr.write("\n" if share >= 1 else "")
-    sys.stderr.flush()

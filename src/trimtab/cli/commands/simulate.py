@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.types import Count, Whole
+from trimtab.cli.output import progress
 from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
 from trimtab.core.model.estimation import Estimator
 from trimtab.simulation.components import ORIGINAL_RULES, Stack, with_estimator
@@ -73,17 +74,12 @@ def simulate(
 def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> Summary:
     """Print each failed run as soon as it ends; return the summary of all runs."""
     summary = Summary()
-    for report in reports:
-        summary.add(report)
-        if report.violations:
-            lead = "" if is_quiet else "\r"
-            sys.stdout.write(lead + "\n".join(report.lines()) + "\n")
-            sys.stdout.flush()
-        if not is_quiet:
-            sys.stderr.write(f"\r{summary.runs} of {total} seeds, {summary.failed} failed")
-            sys.stderr.flush()
-    if not is_quiet:
-        sys.stderr.write("\n")
+    with progress.shown(total, is_quiet=is_quiet) as shown:
+        for report in reports:
+            summary.add(report)
+            if report.violations:
+                shown.write("\n".join(report.lines()) + "\n")
+            shown.show(summary.runs, f"{summary.runs} of {total} seeds, {summary.failed} failed")
     return summary
 
 

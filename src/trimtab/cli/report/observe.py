@@ -5,9 +5,7 @@ cannot be read, the report does without them, and a note says so.
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypeVar
@@ -21,7 +19,7 @@ from trimtab.cli.commands import read_cluster
 from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError
 from trimtab.cli.flags import types
-from trimtab.cli.output import empty_results
+from trimtab.cli.output import empty_results, progress
 from trimtab.cli.runtime.history_source import PastOrder
 from trimtab.cluster.auth.credentials import Connection
 from trimtab.cluster.clock import RealClock
@@ -240,8 +238,8 @@ async def _learn(
     async with order.past.source(clock, lambda _: None) as source:
         bystander = Bystander(sight, settings, clock, source)
         await bystander.begin()
-        progress = await _read_history(bystander, clock)
-    return bystander, _judge_history(progress)
+        read = await _read_history(bystander, clock)
+    return bystander, _judge_history(read)
 
 
 async def _watch(
@@ -249,7 +247,7 @@ async def _watch(
 ) -> None:
     """Read usage repeatedly until the time is over."""
     begin = clock.now()
-    with _progress() as tell:
+    with progress.shown(span.total_seconds(), has_lines=False) as shown:
         while True:
             try:
                 bystander.take_in(await metrics.fetch())
@@ -259,7 +257,8 @@ async def _watch(
             past = clock.now() - begin
             if past >= span:
                 return
-            tell(f"watching usage: {past.seconds} s of {types.format_span(span)}")
+            watched = f"watching usage: {past.seconds} s of {types.format_span(span)}"
+            shown.show(past.total_seconds(), watched)
             await clock.sleep(min(_BETWEEN_READINGS, span - past))
 
 
@@ -267,36 +266,20 @@ async def _read_history(bystander: Bystander, clock: RealClock) -> HistoryProgre
     assert bystander.history is not None
     reading = asyncio.create_task(bystander.history.run())
     try:
-        with _progress() as tell:
-            while not (progress := await bystander.advance_history()).is_over:
-                tell(f"reading history: {progress.done} of {progress.all} namespaces")
+        with progress.shown(1.0, has_lines=False) as shown:
+            while not (read := await bystander.advance_history()).is_over:
+                text = f"reading history: {read.done} of {read.all} namespaces"
+                shown.show(read.done / max(read.all, 1), text)
                 await clock.sleep(_BETWEEN_LOOKS)
-            return progress
+            return read
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
 
-def _judge_history(progress: HistoryProgress) -> tuple[str, ...]:
+def _judge_history(read: HistoryProgress) -> tuple[str, ...]:
     """Return notes on history that could not be read; a FailedError if that is all of it."""
-    problems = progress.problems
-    if problems and not progress.done:
+    problems = read.problems
+    if problems and not read.done:
         raise FailedError(f"no history: {next(iter(problems.values()))}")
     return tuple(f"no history of {name}: {problem}" for name, problem in sorted(problems.items()))
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that replaces a line of progress; remove the line at the end."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    try:
-        yield _rewrite
-    finally:
-        _rewrite("")
-
-
-def _rewrite(text: str) -> None:
-    sys.stderr.write(f"\r\x1b[K{text}")
-    sys.stderr.flush()

@@ -62,17 +62,18 @@ def run_step(usage: Usage, step: dict[str, Any]) -> SampleCounts:
     row = containers.get(step["container"], -1)
     if step["type"] == "oom":
         now = seconds(step["time"])
-        return usage.add_oom_kills(batch(row, [step["requestedMemoryBytes"]], [now]), now)
+        kills = batch(row, [step["requestedMemoryBytes"]], [now])
+        return usage.add_oom_kills(kills, now).counts
     times = seconds(step["start"]) + step["stepSeconds"] * np.arange(step["count"])
     cpu, memory = step.get("cpuMillicores") or [], step.get("memoryBytes") or []
     now = float(times.max(initial=0.0))
-    total = (
-        usage.add_cpu(batch(row, np.resize(cpu, len(times)), times), now) if cpu else SampleCounts()
-    )
+    total = SampleCounts()
+    if cpu:
+        total += usage.add_cpu(batch(row, np.resize(cpu, len(times)), times), now).counts
     if memory:
         values = np.resize(memory, len(times))
         for part in np.split(np.arange(len(times)), rises(usage, row, values, times)):
-            total += usage.add_memory(batch(row, values[part], times[part]), now)
+            total += usage.add_memory(batch(row, values[part], times[part]), now).counts
     return total
 
 

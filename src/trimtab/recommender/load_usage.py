@@ -14,7 +14,6 @@ import numpy as np
 from trimtab.api.usage.external_metrics import PodGroup
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.cluster.ports import ExternalMetrics
-from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 from trimtab.core.usage import aggregates
@@ -37,13 +36,13 @@ def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickRep
     cpu = cpu.pick(np.array(columns.has_cpu, np.bool_))
     memory = Samples(rows, np.array(columns.memory_bytes, np.float64), times)
     memory = memory.pick(np.array(columns.has_memory, np.bool_))
-    newer_cpu = cpu.pick(cpu.times > _last(usage, "last_cpu", cpu))
+    of_cpu, of_memory = usage.add_cpu(cpu, seconds), usage.add_memory(memory, seconds)
     return TickReport(
-        cpu=usage.add_cpu(cpu, seconds),
-        memory=usage.add_memory(memory, seconds),
+        cpu=of_cpu.counts,
+        memory=of_memory.counts,
         accepted=(
-            _accepted(usage, Resource.CPU, newer_cpu),
-            _accepted(usage, Resource.MEMORY, memory),
+            _accepted(usage, Resource.CPU, of_cpu.accepted),
+            _accepted(usage, Resource.MEMORY, of_memory.accepted),
         ),
     )
 
@@ -81,26 +80,15 @@ def count_oom_kills(
     seconds = aggregates.to_seconds(now, missing=0.0)
     intake = state.usage.add_oom_kills(kills, seconds, state.oom_ceiling_bytes)
     state.usage.forget_kills(now)
-    accepted = _accepted(state.usage, Resource.MEMORY, kills, is_oom_kill=True)
-    return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced, accepted=(accepted,))
+    accepted = _accepted(state.usage, Resource.MEMORY, intake.accepted, is_oom_kill=True)
+    return TickReport(oom_kills=intake.counts, unplaced_oom_kills=unplaced, accepted=(accepted,))
 
 
 def _accepted(
     usage: Usage, resource: Resource, samples: Samples, *, is_oom_kill: bool = False
 ) -> Accepted:
-    """Return the samples that counted: afterwards each is the last one of its container."""
-    column = "last_cpu" if resource is Resource.CPU else "last_memory"
-    fresh = samples.pick(_last(usage, column, samples) == samples.times)
-    rows = usage.containers.aggregate[fresh.containers]
-    return Accepted(resource, rows, fresh.values, is_oom_kill)
-
-
-def _last(usage: Usage, column: str, samples: Samples) -> Floats:
-    """Return the last sample time of each sample's container; NaN for unknown containers."""
-    known = samples.containers >= 0
-    last = np.full(len(samples), np.nan)
-    last[known] = usage.containers.floats(column)[samples.containers[known]]
-    return last
+    rows = usage.containers.aggregate[samples.containers]
+    return Accepted(resource, rows, samples.values, is_oom_kill)
 
 
 def _is_counted(state: RecommenderState, sighting: ObservedKill, row: int) -> bool:

@@ -46,7 +46,9 @@ def test_late_samples_of_one_container_do_not_hold_up_another() -> None:
     world.cpu([100], [10])
     mixed = samples([world.row("web-1"), world.row(), world.row("web-1")], [1, 1, 1], [5, 5, 6])
 
-    assert world.usage.add_cpu(mixed, NOW) == SampleCounts(accepted=2, outdated=1)
+    taken = world.usage.add_cpu(mixed, NOW)
+
+    assert taken.counts == SampleCounts(accepted=2, outdated=1)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +104,33 @@ def test_clocks_may_differ_by_a_few_minutes(minute: float, expected: SampleCount
         assert add([1], [minute]) == expected
 
 
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        pytest.param("add_cpu", [(10, 1), (30, 3)], id="CPU, only newer samples"),
+        pytest.param("add_memory", [(10, 1), (20, 1), (30, 3)], id="memory, none that is older"),
+        pytest.param("add_oom_kills", [(10, 1), (20, 1), (30, 3), (40, 2)], id="OOM kills"),
+    ],
+)
+def test_the_intake_returns_the_samples_that_it_accepts(
+    method: str, expected: list[tuple[float, float]]
+) -> None:
+    world = a_world()
+    given = samples(world.row(), [10, 20, 30, 40, -5], [1, 1, 3, 2, 4])
+
+    accepted = getattr(world.usage, method)(given, NOW).accepted
+
+    found = zip(accepted.values.tolist(), accepted.times.tolist(), strict=True)
+    minutes = [(value, (time - BEGIN.timestamp()) / 60) for value, time in found]
+    assert sorted(minutes) == expected
+
+
 def test_without_a_clock_nothing_is_taken_in() -> None:
     world = a_world()
 
-    assert world.usage.add_cpu(samples(world.row(), [1], [1]), NOT_A_NUMBER) == SampleCounts(
-        absurd=1
-    )
+    taken = world.usage.add_cpu(samples(world.row(), [1], [1]), NOT_A_NUMBER)
+
+    assert taken.counts == SampleCounts(absurd=1)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +337,8 @@ def test_f13_f28_no_batch_can_crash_the_intake_or_the_estimates(
     for method, batch in feeds:
         intake = getattr(world.usage, method)(as_samples(batch), NOW)
 
-        assert intake.accepted + intake.discarded == len(batch)
+        assert intake.counts.accepted + intake.counts.discarded == len(batch)
+        assert len(intake.accepted) == intake.counts.accepted
     for container in world.recommendation().containers:
         assert container.lower_bound is not None
         assert container.upper_bound is not None
@@ -345,8 +369,10 @@ def test_one_batch_does_what_its_samples_do_one_by_one(
     batch: list[tuple[int, float, float]], method: str
 ) -> None:
     together, apart = three_containers(), three_containers()
-    total = getattr(together.usage, method)(as_samples(batch), NOW)
-    one_by_one = [getattr(apart.usage, method)(as_samples([sample]), NOW) for sample in batch]
+    total = getattr(together.usage, method)(as_samples(batch), NOW).counts
+    one_by_one = [
+        getattr(apart.usage, method)(as_samples([sample]), NOW).counts for sample in batch
+    ]
 
     assert sum(one_by_one, start=SampleCounts()) == total
     for name in ("app", "side"):
@@ -375,8 +401,8 @@ def test_the_order_between_containers_does_not_matter(
     ]
     mixed, ordered = three_containers(), three_containers()
 
-    total = mixed.usage.add_cpu(as_samples(batch), NOW)
-    assert total == ordered.usage.add_cpu(as_samples(by_container), NOW)
+    total = mixed.usage.add_cpu(as_samples(batch), NOW).counts
+    assert total == ordered.usage.add_cpu(as_samples(by_container), NOW).counts
     assert np.array_equal(
         mixed.usage.containers.floats("last_cpu"), ordered.usage.containers.floats("last_cpu")
     )

@@ -83,7 +83,7 @@ class World:
         name: str = "app",
     ) -> SampleCounts:
         given = samples(self.row(pod, name), values, minutes)
-        return self.usage.add_cpu(given, self.now.timestamp())
+        return self.usage.add_cpu(given, self.now.timestamp()).counts
 
     def memory(
         self,
@@ -93,7 +93,7 @@ class World:
         name: str = "app",
     ) -> SampleCounts:
         given = samples(self.row(pod, name), values, minutes)
-        return self.usage.add_memory(given, self.now.timestamp())
+        return self.usage.add_memory(given, self.now.timestamp()).counts
 
     def oom(
         self,
@@ -103,7 +103,7 @@ class World:
         name: str = "app",
     ) -> SampleCounts:
         given = samples(self.row(pod, name), values, minutes)
-        return self.usage.add_oom_kills(given, self.now.timestamp())
+        return self.usage.add_oom_kills(given, self.now.timestamp()).counts
 
     def say(self, **changes: object) -> None:
         """The autoscaler says something else now."""

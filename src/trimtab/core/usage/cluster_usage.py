@@ -33,7 +33,7 @@ from trimtab.core.usage.aggregates import (
 )
 from trimtab.core.usage.containers import REQUESTS, ContainerMemory, Containers, PodName
 from trimtab.core.usage.sample_log import NameTable, SampleLog
-from trimtab.core.usage.samples import SampleCounts, Samples
+from trimtab.core.usage.samples import Intake, Samples
 from trimtab.core.usage.selector_index import AggregateIndex, AutoscalerAggregates
 
 Place: TypeAlias = tuple[str, str, str]
@@ -199,17 +199,15 @@ class Usage:
 
     # Samples
 
-    def add_cpu(self, samples: Samples, now: float) -> SampleCounts:
+    def add_cpu(self, samples: Samples, now: float) -> Intake:
         """Add CPU samples, in millicores; now is in seconds, like their times."""
         return intake.add_cpu(self.aggregates, self.containers, samples, now, log=self.log)
 
-    def add_memory(self, samples: Samples, now: float) -> SampleCounts:
+    def add_memory(self, samples: Samples, now: float) -> Intake:
         """Add memory samples, in bytes."""
         return intake.add_memory(self.aggregates, self.containers, samples, now, log=self.log)
 
-    def add_oom_kills(
-        self, kills: Samples, now: float, ceiling_bytes: float = np.inf
-    ) -> SampleCounts:
+    def add_oom_kills(self, kills: Samples, now: float, ceiling_bytes: float = np.inf) -> Intake:
         """Add OOM kills, with the memory requests of the killed containers in bytes."""
         return intake.add_oom_kills(
             self.aggregates, self.containers, kills, now, ceiling_bytes, log=self.log

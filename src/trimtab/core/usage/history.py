@@ -66,7 +66,7 @@ class HistoryReplay:
             is_new = self._uncovered(seats, past)
             rows = self._rows(seats, past, is_new, now)
             samples = Samples(rows[past.owners[is_new]], past.values[is_new], past.times[is_new])
-            total += take_in(samples, to_seconds(now, missing=0.0))
+            total += take_in(samples, to_seconds(now, missing=0.0)).counts
             seated = np.array([seat is not None for seat in seats], np.bool_)[past.owners]
             total += SampleCounts(outdated=int((seated & ~is_new).sum()))
         return total

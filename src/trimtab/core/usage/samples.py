@@ -6,7 +6,7 @@ samples of unknown containers or from the future. So are samples no newer than t
 one, or from before its birth.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -83,6 +83,15 @@ class SampleCounts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Result of taking in a batch."""
+
+    counts: SampleCounts
+    accepted: Samples
+    """The samples that counted, with the values that were given; in any order."""
+
+
 def add_cpu(
     aggregates: Aggregates,
     containers: Containers,
@@ -90,7 +99,7 @@ def add_cpu(
     now: float,
     *,
     log: SampleLog,
-) -> SampleCounts:
+) -> Intake:
     """Add CPU samples: each must be strictly newer than the last one of its container."""
     sane = _sane(samples, now, MOST_MILLICORES)
     last = containers.floats("last_cpu")
@@ -99,7 +108,7 @@ def add_cpu(
     aggregates.add_cpu(containers.aggregate[fresh.containers], fresh.values / CORE, fresh.times)
     if log.is_kept:
         log.cpu.append(_logged(containers, fresh, Resource.CPU))
-    return _count(samples, sane, fresh)
+    return Intake(_count(samples, sane, fresh), fresh)
 
 
 def add_memory(
@@ -109,7 +118,7 @@ def add_memory(
     now: float,
     *,
     log: SampleLog,
-) -> SampleCounts:
+) -> Intake:
     """Add memory samples: none may be older than the last one of its container."""
     sane = _sane(samples, now, MOST_BYTES)
     last = containers.floats("last_memory")
@@ -118,7 +127,7 @@ def add_memory(
     _fold(aggregates, containers, fresh, from_oom_kills=False)
     if log.is_kept:
         log.memory.append(_logged(containers, fresh, Resource.MEMORY))
-    return _count(samples, sane, fresh)
+    return Intake(_count(samples, sane, fresh), fresh)
 
 
 def add_oom_kills(
@@ -129,17 +138,19 @@ def add_oom_kills(
     ceiling_bytes: float = np.inf,
     *,
     log: SampleLog,
-) -> SampleCounts:
+) -> Intake:
     """Add OOM kills, whose values are the containers' memory requests at that moment.
 
     A kill may be late, but not by more than an interval. No kill proves a need above the ceiling,
     which is what the largest node has to give.
     """
     sane = _sane(kills, now, MOST_BYTES)
-    total = SampleCounts(absurd=len(kills) - len(sane))
-    for turn in _turns(sane):
-        total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes, log)
-    return total
+    accepted = [
+        _add_one_kill_each(aggregates, containers, turn, ceiling_bytes, log)
+        for turn in _turns(sane)
+    ]
+    joined = _join(accepted) if accepted else sane
+    return Intake(_count(kills, sane, joined), joined)
 
 
 def _add_one_kill_each(
@@ -148,7 +159,8 @@ def _add_one_kill_each(
     kills: Samples,
     ceiling_bytes: float,
     log: SampleLog,
-) -> SampleCounts:
+) -> Samples:
+    """Add the kills that come in time, and return them."""
     last = containers.floats("last_memory")
     intervals = aggregates.floats("interval")[containers.aggregate[kills.containers]]
     timely = kills.pick(kills.times >= last[kills.containers] - intervals)
@@ -161,7 +173,7 @@ def _add_one_kill_each(
     bumped = Samples(timely.containers, needed, timely.times)
     _fold(aggregates, containers, bumped, from_oom_kills=True)
     aggregates.remember_kills(containers.aggregate[bumped.containers], needed, bumped.times)
-    return _count(kills, kills, timely)
+    return timely
 
 
 def _logged(containers: Containers, samples: Samples, resource: Resource) -> LoggedSamples:
@@ -259,6 +271,19 @@ def _turns(samples: Samples) -> Iterator[Samples]:
     turn = np.arange(len(samples)) - np.repeat(starts, lengths)
     for number in range(int(lengths.max(initial=0))):
         yield samples.pick(turn == number)
+
+
+def _join(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of all parts; all parts have limits, or none has."""
+    if len(parts) == 1:
+        return parts[0]
+    limits = [each.limits for each in parts if each.limits is not None]
+    return Samples(
+        np.concatenate([each.containers for each in parts]),
+        np.concatenate([each.values for each in parts]),
+        np.concatenate([each.times for each in parts]),
+        np.concatenate(limits) if limits else None,
+    )
 
 
 def _count(given: Samples, sane: Samples, accepted: Samples) -> SampleCounts:

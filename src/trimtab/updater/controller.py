@@ -239,13 +239,12 @@ class Updater:
             return self._plan_with_memory(seen, now)
 
     def _plan_with_memory(self, seen: Observation, now: datetime) -> list[Outcome]:
-        outcomes = self._planner.plan(seen.snapshot, now)
-        if self._memory.recall(((each.pod, each.autoscaler) for each in outcomes), now):
-            # Only the plan shows what governs a pod, and a new governor must not shrink it yet.
+        snapshot = seen.snapshot
+        # A new governor must not shrink a pod yet, so the plan has to know of it.
+        if self._memory.recall(self._planner.match(snapshot), now):
             memory = self._memory.of_pods(seen.workloads)
-            snapshot = replace(seen.snapshot, pod_memory=memory)
-            return self._planner.plan(snapshot, now)
-        return outcomes
+            snapshot = replace(snapshot, pod_memory=memory)
+        return self._planner.plan(snapshot, now)
 
     def _is_blind(self) -> bool:
         """True if the view of the cluster is too old to act on, or not complete yet."""

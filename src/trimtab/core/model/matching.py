@@ -105,7 +105,15 @@ def governor_of(
     index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
 ) -> Autoscaler | None:
     """Return the autoscaler that governs a running pod of the workload; None if none does."""
-    found = governing(match_autoscalers(index, workload, labels), acts_on_running_pods)
+    return governor_among(() if workload is None else index.get(workload, ()), labels)
+
+
+def governor_among(
+    rivals: Iterable[ObservedAutoscaler], labels: Mapping[str, str]
+) -> Autoscaler | None:
+    """Return the one of a workload's autoscalers that governs a pod with these labels."""
+    matching = [observed for observed in rivals if observed.matches(labels)]
+    found = governing(matching, acts_on_running_pods)
     return None if found is None else found.autoscaler
 
 

@@ -19,7 +19,7 @@ from trimtab.core.guards.degradation import Degradation
 from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.model.limit_ranges import LimitRangeItem
-from trimtab.core.model.matching import AutoscalerIndex, ObservedAutoscaler
+from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.sizing import startup_boost
 from trimtab.core.sizing.node_capacity import NodeRooms
@@ -75,6 +75,8 @@ class OwnerPlace:
     namespace: str
     workload: WorkloadName | None
     owner: WorkloadName | None
+    rivals: Sequence[ObservedAutoscaler] = ()
+    """All autoscalers of the workload: the same object while plans see no difference."""
     basis: Basis | None = None
 
 
@@ -113,6 +115,11 @@ class KnownPod:
     finding: PodFinding | None = None
     judgement: TargetForPod | None = None
     """The target that its autoscaler last had for it."""
+    governor: Autoscaler | None = None
+    governed_by: AutoscalerName | None = None
+    """The name of the governor."""
+    rivals: Sequence[ObservedAutoscaler] | None = None
+    """The autoscalers among which the governor was found; None if it was not looked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +165,22 @@ class CandidateCache:
         self._pods, self._met, self._live = met, snapshot.pods, live
         return live
 
-    def recognise(self, snapshot: Snapshot) -> Sequence[ObservedAutoscaler]:
+    def match(self, live: LivePods, snapshot: Snapshot, *, selectors_enabled: bool) -> None:
+        """Find the governor of each pod, again only where its rivals have changed."""
+        index = matching.index_by_workload(
+            self._recognise(snapshot), selectors_enabled=selectors_enabled
+        )
+        for place in live.places:
+            rivals = () if place.workload is None else index.get(place.workload, ())
+            if place.rivals != rivals:
+                place.rivals = rivals
+        for known in live.pods:
+            if known.rivals is not known.place.rivals:
+                known.rivals = known.place.rivals
+                known.governor = matching.governor_among(known.rivals, known.observed.pod.labels)
+                known.governed_by = None if known.governor is None else known.governor.identity
+
+    def _recognise(self, snapshot: Snapshot) -> Sequence[ObservedAutoscaler]:
         """Return the autoscalers of a snapshot: earlier objects where plans see no difference."""
         found = [
             known if known is not None and _says_the_same(known, each) else each
@@ -170,10 +192,10 @@ class CandidateCache:
         self._autoscalers.update((each.autoscaler.identity, each) for each in found)
         return found
 
-    def renew_bases(self, live: LivePods, index: AutoscalerIndex, context: PlanContext) -> None:
+    def renew_bases(self, live: LivePods, context: PlanContext) -> None:
         """Update the bases of all places of the pods; unchanged ones stay the same objects."""
         for place in live.places:
-            basis = _basis(place, index, context)
+            basis = _basis(place, context)
             if place.basis != basis:
                 place.basis = basis
         if context.snapshot.is_all:
@@ -193,21 +215,18 @@ class CandidateCache:
         )
 
 
-def find(known: KnownPod, index: AutoscalerIndex, context: PlanContext) -> PodFinding:
+def find(known: KnownPod, context: PlanContext) -> PodFinding:
     """Return the finding about the pod: the last one if it still holds, else a new one."""
     finding, basis = known.finding, known.place.basis
     assert basis is not None
     if finding is None or not finding.holds(basis, context.snapshot.pod_memory, context.now):
-        finding = known.finding = _find_anew(known, basis, index, context)
+        finding = known.finding = _find_anew(known, basis, context)
     return finding
 
 
-def _find_anew(
-    known: KnownPod, basis: Basis, index: AutoscalerIndex, context: PlanContext
-) -> PodFinding:
+def _find_anew(known: KnownPod, basis: Basis, context: PlanContext) -> PodFinding:
     pod, workload, now = known.observed.pod, known.observed.workload, context.now
-    autoscaler = matching.governor_of(index, workload, pod.labels)
-    key = pod.uid, None if autoscaler is None else autoscaler.identity
+    autoscaler, key = known.governor, (pod.uid, known.governed_by)
     memory = context.snapshot.pod_memory.get(key, NO_MEMORY)
     if autoscaler is None:
         return PodFinding(None, basis, key, memory, now, _END_OF_TIME)
@@ -270,12 +289,12 @@ def _key(place: OwnerPlace) -> tuple[object, ...]:
     return place.namespace, place.workload, place.owner
 
 
-def _basis(place: OwnerPlace, index: AutoscalerIndex, context: PlanContext) -> Basis:
+def _basis(place: OwnerPlace, context: PlanContext) -> Basis:
     workload, owner = place.workload, place.owner
     snapshot = context.snapshot
     group = None if owner is None else context.groups.get(owner)
     return Basis(
-        () if workload is None else index.get(workload, ()),
+        place.rivals,
         None if group is None else (group.live, group.configured),
         None if workload is None else snapshot.convergence.get(workload),
         workload in snapshot.evicted_in_vain,
@@ -338,19 +357,17 @@ class LastFindings:
         self._parts: dict[OwnerPlace, _Part] = {}
         self._found: list[Candidate | Hold | None] = []
 
-    def renew(
-        self, live: LivePods, index: AutoscalerIndex, context: PlanContext
-    ) -> Sequence[Candidate | Hold | None]:
+    def renew(self, live: LivePods, context: PlanContext) -> Sequence[Candidate | Hold | None]:
         """Return the present assessment of each pod; None where no autoscaler governs it."""
         if not context.snapshot.is_all:
-            return [find(known, index, context).assessment for known in live.pods]
+            return [find(known, context).assessment for known in live.pods]
         memory = context.snapshot.pod_memory
         if live is not self._live or memory is not self._memory:
             self._begin_anew(live)
         self._live, self._memory = live, memory
         for place, part in self._parts.items():
             if not part.holds(place.basis, context.now):
-                self._look(part, index, context)
+                self._look(part, context)
         return self._found
 
     def _begin_anew(self, live: LivePods) -> None:
@@ -361,8 +378,8 @@ class LastFindings:
             part.positions.append(position)
             part.pods.append(known)
 
-    def _look(self, part: _Part, index: AutoscalerIndex, context: PlanContext) -> None:
-        found = [find(known, index, context) for known in part.pods]
+    def _look(self, part: _Part, context: PlanContext) -> None:
+        found = [find(known, context) for known in part.pods]
         for position, finding in zip(part.positions, found, strict=True):
             self._found[position] = finding.assessment
         part.basis = part.pods[0].place.basis

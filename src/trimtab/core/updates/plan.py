@@ -6,17 +6,18 @@ its rate limits.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from trimtab.core.changes import change as urgency
 from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Unboost
 from trimtab.core.guards import disruption_budgets, rate_limit
 from trimtab.core.guards.rate_limit import Wishes
-from trimtab.core.model import matching
-from trimtab.core.model.autoscalers import Autoscaler, is_paused
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, is_paused
 from trimtab.core.model.hold_reasons import HoldReason
+from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.updates import boost_end, candidate_outcomes, resize_or_evict, spending, wishes
 from trimtab.core.updates.boost_end import BoostEnd
@@ -25,7 +26,7 @@ from trimtab.core.updates.candidates import Candidate
 from trimtab.core.updates.plan_context import PlanContext
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.quota_shortage import find_boosts_in_the_way
-from trimtab.core.updates.snapshot import Snapshot
+from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 from trimtab.core.updates.spending import Spent
 
 
@@ -38,12 +39,21 @@ def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outc
     return Planner(settings).plan(snapshot, now)
 
 
+class _Matched(NamedTuple):
+    """The live ones of some pods, matched with some autoscalers."""
+
+    pods: Sequence[ObservedPod]
+    autoscalers: Sequence[ObservedAutoscaler]
+    live: LivePods
+
+
 class Planner:
     """Makes one plan after another, and assesses only pods about which something changed."""
 
     def __init__(self, settings: PlanSettings) -> None:
         self._settings = settings
         self._known = CandidateCache()
+        self._matched: _Matched | None = None
         self._findings = LastFindings()
         self._groups: dict[WorkloadName, disruption_budgets.ReplicaGroup] = {}
         self._counted: tuple[object, ...] | None = None
@@ -54,10 +64,17 @@ class Planner:
         self._surge_holds: dict[int, tuple[Candidate, Hold]] = {}
         """Latest holds of the candidates that a surge holds back."""
 
+    def match(self, snapshot: Snapshot) -> Iterator[tuple[Pod, AutoscalerName | None]]:
+        """Yield the pods of the outcomes of a plan, each with the autoscaler that governs it."""
+        ends_boosts = self._settings.gates.cpu_startup_boost
+        for known in self._meet(snapshot).pods:
+            if known.governor is not None or (ends_boosts and known.is_boosted):
+                yield known.observed.pod, known.governed_by
+
     def plan(self, snapshot: Snapshot, now: datetime) -> list[Outcome]:
         """Return the same outcomes as the function `plan`, whatever was planned before."""
         settings = self._settings
-        live = self._known.meet(snapshot)
+        live = self._meet(snapshot)
         self._boosted = live.boosted
         groups = self._count_groups(live, snapshot)
         in_the_way: frozenset[str] = frozenset()
@@ -82,6 +99,17 @@ class Planner:
             *self._hold_surging(surging),
             *holds,
         ]
+
+    def _meet(self, snapshot: Snapshot) -> LivePods:
+        """Return the live pods of a snapshot, matched with their governors."""
+        pods, autoscalers, last = snapshot.pods, snapshot.autoscalers, self._matched
+        if last is not None and last.pods is pods and last.autoscalers is autoscalers:
+            return last.live
+        live = self._known.meet(snapshot)
+        selectors_enabled = self._settings.gates.pod_selector
+        self._known.match(live, snapshot, selectors_enabled=selectors_enabled)
+        self._matched = _Matched(pods, autoscalers, live)
+        return live
 
     def _count_groups(
         self, live: LivePods, snapshot: Snapshot
@@ -140,18 +168,14 @@ class Planner:
         self, live: LivePods, context: PlanContext
     ) -> Sequence[Candidate | BoostEnd | Hold | None]:
         """Return the assessment of each live pod; None where no autoscaler governs it."""
-        gates = context.settings.gates
-        autoscalers = self._known.recognise(context.snapshot)
-        index = matching.index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
-        self._known.renew_bases(live, index, context)
-        found = self._findings.renew(live, index, context)
-        if not gates.cpu_startup_boost:
+        self._known.renew_bases(live, context)
+        found = self._findings.renew(live, context)
+        if not context.settings.gates.cpu_startup_boost:
             return found
         assessments: list[Candidate | BoostEnd | Hold | None] = [*found]
         for position in live.boosts:
-            observed = live.pods[position].observed
-            autoscaler = matching.governor_of(index, observed.workload, observed.pod.labels)
-            assessments[position] = boost_end.assess_boost(observed, autoscaler, context)
+            known = live.pods[position]
+            assessments[position] = boost_end.assess_boost(known.observed, known.governor, context)
         return assessments
 
 

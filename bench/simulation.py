@@ -29,7 +29,12 @@ from trimtab.simulation.components import REAL, Stack, run_recommender, run_upda
 from trimtab.simulation.processes import Component
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world import loads
-from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.objects import (
+    ContainerTemplate,
+    NodeObject,
+    PodTemplate,
+    WorkloadObject,
+)
 from trimtab.simulation.world.virtual_time import run_virtually
 from trimtab.updater.settings import UpdaterSettings
 
@@ -58,7 +63,7 @@ def furnish(simulation: Simulation, workloads: int, replicas: int) -> None:
     world = simulation.world
     for number in range(max(1, workloads * replicas // 100)):
         capacity = {Resource.CPU: 64_000, Resource.MEMORY: 256 * 1024 * MIB}
-        world.nodes.put(Node(f"node-{number}", capacity))
+        world.nodes.put(NodeObject(f"node-{number}", capacity))
     for number in range(workloads):
         name = f"web-{number}"
         allocation = Allocation({Resource.CPU: 200, Resource.MEMORY: 300 * MIB})

@@ -40,10 +40,10 @@ from trimtab.simulation.world.objects import (
     DisruptionBudget,
     HorizontalScaler,
     LimitRange,
-    Namespace,
-    Node,
+    NamespaceObject,
+    NodeObject,
     PodTemplate,
-    Quota,
+    QuotaObject,
     RestartPolicy,
     WorkloadObject,
 )
@@ -199,14 +199,14 @@ class SimulatedWorld:
         self._world.limit_ranges.put(LimitRange(self.namespace, name, (item,)))
 
     async def create_quota(self, name: str, requests: Resources) -> None:
-        self._world.quotas.put(Quota(self.namespace, name, requests))
+        self._world.quotas.put(QuotaObject(self.namespace, name, requests))
 
     async def annotate_namespace(self, annotation: str, value: str) -> None:
-        self._world.namespaces.put(Namespace(self.namespace, annotations={annotation: value}))
+        self._world.namespaces.put(NamespaceObject(self.namespace, annotations={annotation: value}))
 
     @asynccontextmanager
     async def node(self, node: nodes.Node) -> AsyncIterator[None]:
-        made = Node(
+        made = NodeObject(
             node.name,
             node.allocatable,
             is_ready=False,
@@ -271,7 +271,7 @@ def play(scenario: Scenario) -> None:
         kubelet = KubeletSettings(period=timedelta(seconds=10))
         async with Simulation(random=Random(1), kubelet=kubelet) as simulation:
             simulation.world.nodes.put(
-                Node("node-0", amounts(100_000, 100_000 * MIB), max_pods=9999)
+                NodeObject("node-0", amounts(100_000, 100_000 * MIB), max_pods=9999)
             )
             await scenario(SimulatedWorld(simulation))
 

@@ -32,7 +32,7 @@ from trimtab.simulation.world.objects import (
     DisruptionBudget,
     LimitRange,
     PodTemplate,
-    Quota,
+    QuotaObject,
 )
 from trimtab.simulation.world.virtual_time import VirtualClock
 from trimtab.simulation.world.world import World
@@ -89,7 +89,7 @@ class Both:
         self.plane.create(self.path("resourcequotas"), manifest)
         found = self.path("resourcequotas", "room")
         self.plane.wait_for(found, lambda quota: quota.get("status", {}).get("used"))
-        self.world.quotas.put(Quota(self.namespace, "room", requests))
+        self.world.quotas.put(QuotaObject(self.namespace, "room", requests))
 
     def protect(self, name: str, **bounds: int) -> None:
         spec: Json = {_WIRE_NAMES[bound]: count for bound, count in bounds.items()}

@@ -17,8 +17,13 @@ from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.api_server.writes import Serving
 from trimtab.simulation.controllers.manager import Controllers
 from trimtab.simulation.nodes.scheduler import Scheduler
-from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.objects import (
+    ContainerTemplate,
+    NodeObject,
+    PodTemplate,
+    WorkloadObject,
+)
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 from trimtab.simulation.world.world import World
 
@@ -103,7 +108,7 @@ class QuickKubelet:
     def start(self) -> None:
         self._world.pods.subscribe(self._notice)
 
-    def _notice(self, change: Change[Pod]) -> None:
+    def _notice(self, change: TableChange[Pod]) -> None:
         pod = change.after
         had_node = change.before is not None and change.before.node_name
         if pod is not None and pod.node_name and not had_node:
@@ -142,8 +147,8 @@ class QuickKubelet:
 
 def a_node(
     name: str = "node-0", *, cpu: int = 8000, memory: int = 16384 * MIB, **fields: object
-) -> Node:
-    return Node(name, amounts(cpu, memory), **fields)  # type: ignore[arg-type]
+) -> NodeObject:
+    return NodeObject(name, amounts(cpu, memory), **fields)  # type: ignore[arg-type]
 
 
 def a_template(

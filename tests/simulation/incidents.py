@@ -33,9 +33,9 @@ from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     LimitRange,
-    Node,
+    NodeObject,
     PodTemplate,
-    Quota,
+    QuotaObject,
     Startup,
     WorkloadObject,
 )
@@ -68,7 +68,7 @@ def a_scenario(
     cores: int = 8,
     **fields: object,
 ) -> Scenario:
-    made = [Node(f"node-{n}", amounts(cores * 1000, 32 * 1024 * MIB)) for n in range(nodes)]
+    made = [NodeObject(f"node-{n}", amounts(cores * 1000, 32 * 1024 * MIB)) for n in range(nodes)]
     return Scenario(
         seed=seed,
         disturbed=timedelta(hours=hours),
@@ -179,7 +179,7 @@ def boost_above_quota(*, seed: int = 1) -> Incident:
         [workload],
         [an_autoscaler(workload, boost=TRIPLE)],
         seed=seed,
-        quotas=(Quota("shop", "room", {Resource.CPU: 2500}),),
+        quotas=(QuotaObject("shop", "room", {Resource.CPU: 2500}),),
     )
     return Incident(scenario)
 

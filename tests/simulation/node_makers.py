@@ -26,12 +26,12 @@ from trimtab.simulation.world.facts import Fact
 from trimtab.simulation.world.loads import Load, constant
 from trimtab.simulation.world.objects import (
     ContainerTemplate,
-    Node,
+    NodeObject,
     PodTemplate,
     RestartPolicy,
     Startup,
 )
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 from trimtab.simulation.world.world import World
 
@@ -67,7 +67,7 @@ class Stage:
     kubelet: Kubelet
     metrics: Metrics
     facts: list[Fact] = field(default_factory=list)
-    history: list[Change[Pod]] = field(default_factory=list)
+    history: list[TableChange[Pod]] = field(default_factory=list)
 
     def place(
         self,
@@ -157,7 +157,7 @@ def on_a_stage(
     *,
     seed: int = 1,
     settings: KubeletSettings = KubeletSettings(period=PERIOD),
-    nodes: Iterable[Node] = (Node("node-0", amounts(8000, 16384 * MIB)),),
+    nodes: Iterable[NodeObject] = (NodeObject("node-0", amounts(8000, 16384 * MIB)),),
 ) -> _T:
     """What the play returns, played on a stage of its own."""
 

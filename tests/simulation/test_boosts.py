@@ -24,9 +24,9 @@ from trimtab.simulation.world.loads import Load, Wave
 from trimtab.simulation.world.objects import (
     ContainerTemplate,
     LimitRange,
-    Node,
+    NodeObject,
     PodTemplate,
-    Quota,
+    QuotaObject,
     WorkloadObject,
 )
 from trimtab.simulation.world.virtual_time import run_virtually
@@ -52,7 +52,7 @@ def bound(of: LimitRangeType) -> Callable[[World], object]:
 
 
 def quota(millicores: int) -> Callable[[World], object]:
-    return lambda world: world.quotas.put(Quota("default", "team", amounts(millicores)))
+    return lambda world: world.quotas.put(QuotaObject("default", "team", amounts(millicores)))
 
 
 def deploy(world: World, autoscaler: Autoscaler) -> None:
@@ -77,7 +77,7 @@ def millicores(pod: Pod) -> int:
 async def a_namespace(simulation: Simulation, furnish: Callable[[World], object]) -> None:
     """Nodes, what bounds pods, and an admission controller that answers."""
     for number in range(3):
-        simulation.world.nodes.put(Node(f"node-{number}", amounts(8000, 32_000 * MIB)))
+        simulation.world.nodes.put(NodeObject(f"node-{number}", amounts(8000, 32_000 * MIB)))
     furnish(simulation.world)
     simulation.add("admission", partial(run_admission, simulation.admitting))
     await simulation.clock.sleep(timedelta(seconds=30))

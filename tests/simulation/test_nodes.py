@@ -14,8 +14,13 @@ from trimtab.core.model.selectors import Selector, equality
 from trimtab.simulation.components import REAL
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.loads import constant
-from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.objects import (
+    ContainerTemplate,
+    NodeObject,
+    PodTemplate,
+    WorkloadObject,
+)
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.virtual_time import run_virtually
 
 MEMORY = 100 * MIB
@@ -32,13 +37,13 @@ class Scene:
         world = simulation.world
         world.pods.subscribe(self._notice)
         for number in range(nodes):
-            world.nodes.put(Node(f"node-{number}", amounts(4000, 16_000 * MIB)))
+            world.nodes.put(NodeObject(f"node-{number}", amounts(4000, 16_000 * MIB)))
         self.add("DaemonSet", "agent", 500)
         components = REAL.build(simulation)
         for name in ("admission", "updater"):
             simulation.add(name, components[name])
 
-    def _notice(self, change: Change[Pod]) -> None:
+    def _notice(self, change: TableChange[Pod]) -> None:
         if change.after is not None and change.after.resize is not None:
             self.states.add(change.after.resize)
 
@@ -121,7 +126,7 @@ def test_d25_a_pod_on_a_full_node_goes_where_there_is_room() -> None:
             scene.add("Deployment", "web", 100)
             scene.add("Deployment", "beside", 2500)
             await scene.passing(2)
-            simulation.world.nodes.put(Node("node-1", amounts(4000, 16_000 * MIB)))
+            simulation.world.nodes.put(NodeObject("node-1", amounts(4000, 16_000 * MIB)))
             scene.autoscale(amounts(1700, MEMORY), UpdateMode.IN_PLACE_OR_RECREATE)
             await scene.passing(30)
 
@@ -140,7 +145,7 @@ def test_d25_a_pod_that_no_other_node_could_take_is_not_evicted() -> None:
             scene.add("Deployment", "beside", 2500)
             await scene.passing(2)
             # All of its room is for the DaemonSet and a pod of 1500.
-            simulation.world.nodes.put(Node("node-1", amounts(2000, 16_000 * MIB)))
+            simulation.world.nodes.put(NodeObject("node-1", amounts(2000, 16_000 * MIB)))
             scene.autoscale(amounts(1700, MEMORY), UpdateMode.IN_PLACE_OR_RECREATE)
             before = [pod.uid for pod in scene.pods("web")]
             await scene.passing(30)

@@ -24,7 +24,12 @@ from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.run import RunReport, run_scenario
 from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.simulation import Simulation
-from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.objects import (
+    ContainerTemplate,
+    NodeObject,
+    PodTemplate,
+    WorkloadObject,
+)
 from trimtab.simulation.world.virtual_time import run_virtually
 from trimtab.updater.controller import Updater
 from trimtab.updater.settings import UpdaterSettings
@@ -45,8 +50,8 @@ def a_workload(kind: str, name: str, replicas: int = 3) -> WorkloadObject:
     )
 
 
-def nodes() -> tuple[Node, ...]:
-    return tuple(Node(f"node-{number}", amounts(8000, 32_000 * MIB)) for number in range(3))
+def nodes() -> tuple[NodeObject, ...]:
+    return tuple(NodeObject(f"node-{number}", amounts(8000, 32_000 * MIB)) for number in range(3))
 
 
 def build(simulation: Simulation) -> Mapping[str, Component]:

@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from trimtab.simulation.checks.inspector import Violation
-from trimtab.simulation.run import RunReport, Summary
+from trimtab.simulation.run import RunReport, RunSummary
 from trimtab.simulation.world.virtual_time import START
 
 FINE = RunReport(7, "d" * 64, timedelta(hours=12), {"PodEvicted": 1200, "PodGone": 3}, ())
@@ -10,7 +10,7 @@ QUIET, PACE = (Violation(rule, START, "told") for rule in ("Quiet", "EvictionRat
 
 
 def test_a_summary_adds_up_days_and_what_happened_in_them() -> None:
-    summary = Summary()
+    summary = RunSummary()
     for _ in range(3):
         summary.add(FINE)
 
@@ -21,7 +21,7 @@ def test_a_summary_adds_up_days_and_what_happened_in_them() -> None:
 
 
 def test_rules_that_were_broken_are_told_with_how_often_and_in_how_many_runs() -> None:
-    summary = Summary()
+    summary = RunSummary()
     summary.add(FINE)
     summary.add(replace(FINE, violations=(QUIET, QUIET, PACE)))
     summary.add(replace(FINE, violations=(QUIET,)))

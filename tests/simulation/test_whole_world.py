@@ -22,7 +22,12 @@ from trimtab.simulation.components import REAL
 from trimtab.simulation.processes import ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world.loads import Load, Wave
-from trimtab.simulation.world.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.objects import (
+    ContainerTemplate,
+    NodeObject,
+    PodTemplate,
+    WorkloadObject,
+)
 from trimtab.simulation.world.virtual_time import START, run_virtually
 from trimtab.simulation.world.world import World
 
@@ -33,7 +38,7 @@ LOAD = Load(cpu=Wave(base=80.0), memory=Wave(base=60.0 * MIB))
 def furnish(world: World, replicas: int) -> None:
     """Three nodes, a Deployment and its autoscaler."""
     for number in range(3):
-        world.nodes.put(Node(f"node-{number}", amounts(8000, 32_000 * MIB)))
+        world.nodes.put(NodeObject(f"node-{number}", amounts(8000, 32_000 * MIB)))
     allocation = Allocation(amounts(100, 100 * MIB))
     template = PodTemplate({"app": "web"}, (ContainerTemplate("app", allocation, load=LOAD),))
     world.add_workload(

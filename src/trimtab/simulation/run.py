@@ -173,7 +173,7 @@ TOLD: Final = {
 
 
 @dataclass(slots=True)
-class Summary:
+class RunSummary:
     """Totals over the reports of many runs."""
 
     runs: int = 0

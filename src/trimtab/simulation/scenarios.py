@@ -30,9 +30,9 @@ from trimtab.simulation.world.objects import (
     DisruptionBudget,
     HorizontalScaler,
     LimitRange,
-    Node,
+    NodeObject,
     PodTemplate,
-    Quota,
+    QuotaObject,
     RestartPolicy,
     Startup,
     WorkloadObject,
@@ -92,11 +92,11 @@ class Scenario:
     settling: timedelta
     quiet: timedelta
     kubelet_period: timedelta
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeObject, ...]
     workloads: tuple[WorkloadObject, ...]
     autoscalers: tuple[Autoscaler, ...]
     budgets: tuple[DisruptionBudget, ...] = ()
-    quotas: tuple[Quota, ...] = ()
+    quotas: tuple[QuotaObject, ...] = ()
     limit_ranges: tuple[LimitRange, ...] = ()
     scalers: tuple[HorizontalScaler, ...] = ()
 
@@ -128,9 +128,9 @@ def draw_scenario(seed: int, size: Size) -> Scenario:
     )
 
 
-def _draw_node(chance: Random, number: int) -> Node:
+def _draw_node(chance: Random, number: int) -> NodeObject:
     cores = chance.choice((8, 16, 32))
-    return Node(
+    return NodeObject(
         f"node-{number}", {Resource.CPU: cores * 1000, Resource.MEMORY: cores * 4096 * _MIB}
     )
 
@@ -282,7 +282,7 @@ def _draw_budget(chance: Random, workload: WorkloadObject) -> DisruptionBudget:
     )
 
 
-def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple[Quota, ...]:
+def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple[QuotaObject, ...]:
     """Draw no quota, or one that leaves little room."""
     if happens(chance, 0.7):
         return ()
@@ -292,7 +292,11 @@ def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple
         for workload in workloads
         if workload.namespace == namespace
     )
-    return (Quota(namespace, "room", {Resource.CPU: int(needed * chance.uniform(1.1, 3.0)) + 100}),)
+    return (
+        QuotaObject(
+            namespace, "room", {Resource.CPU: int(needed * chance.uniform(1.1, 3.0)) + 100}
+        ),
+    )
 
 
 def _draw_scalers(

@@ -30,7 +30,7 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.webhook.registration import SELF_TEST_LABEL
 from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.api_server.webhook_host import SimulatedWebhookHost
-from trimtab.simulation.world.objects import Quota
+from trimtab.simulation.world.objects import QuotaObject
 from trimtab.simulation.world.virtual_time import VirtualClock, run_virtually
 from trimtab.simulation.world.world import World
 
@@ -74,7 +74,7 @@ def test_it_passes_when_our_patch_comes_back() -> None:
 
 def test_it_passes_where_a_quota_does_not_let_the_pod_in() -> None:
     stage = Stage()
-    stage.world.quotas.put(Quota("trimtab", "full", {Resource.CPU: 0}))
+    stage.world.quotas.put(QuotaObject("trimtab", "full", {Resource.CPU: 0}))
 
     assert stage.test() == [Result(SelfTestOutcome.PASSED)]
 
@@ -87,7 +87,7 @@ def test_it_fails_where_nobody_answers_and_says_so() -> None:
 
 def test_it_fails_where_nobody_answers_and_a_quota_does_not_let_the_pod_in() -> None:
     stage = Stage(answers=False)
-    stage.world.quotas.put(Quota("trimtab", "full", {Resource.CPU: 0}))
+    stage.world.quotas.put(QuotaObject("trimtab", "full", {Resource.CPU: 0}))
     (told,) = stage.test()
 
     assert told.outcome is SelfTestOutcome.REFUSED

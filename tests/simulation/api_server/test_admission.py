@@ -10,7 +10,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, ContainerKind, Pod, PodPhase
 from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.world.facts import Fact, PodCreated, PodRefused
-from trimtab.simulation.world.objects import ContainerTemplate, LimitRange, PodTemplate, Quota
+from trimtab.simulation.world.objects import ContainerTemplate, LimitRange, PodTemplate, QuotaObject
 from trimtab.simulation.world.virtual_time import START
 from trimtab.simulation.world.world import World
 
@@ -166,7 +166,7 @@ async def test_what_a_limit_range_does_not_allow_is_forbidden() -> None:
 @virtually
 async def test_the_quota_counts_what_the_webhook_made_of_the_pod() -> None:
     world = a_world()
-    world.quotas.put(Quota("default", "room", amounts(cpu=200)))
+    world.quotas.put(QuotaObject("default", "room", amounts(cpu=200)))
 
     with pytest.raises(ForbiddenError, match="exceeded quota: room"):
         await create(world, webhook=Patching(MORE))
@@ -215,7 +215,7 @@ async def test_a_refusal_tells_whether_the_patch_is_to_blame(quota: int, own: st
     world = a_world()
     facts: list[Fact] = []
     world.subscribe(facts.append)
-    world.quotas.put(Quota("default", "room", amounts(cpu=quota)))
+    world.quotas.put(QuotaObject("default", "room", amounts(cpu=quota)))
 
     with pytest.raises(ForbiddenError):
         await create(world, webhook=Patching(MORE))

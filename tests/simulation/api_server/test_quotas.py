@@ -7,7 +7,7 @@ from support.makers.records import MIB, a_container, amounts
 from trimtab.core.model.pods import Allocation, Pod, PodPhase
 from trimtab.core.model.resources import Resources
 from trimtab.simulation.api_server.quotas import count_quota, find_quota_flaw
-from trimtab.simulation.world.objects import Quota
+from trimtab.simulation.world.objects import QuotaObject
 from trimtab.simulation.world.world import World
 
 
@@ -18,7 +18,7 @@ def requesting(cpu: int | None, name: str = "new", **fields: object) -> Pod:
 
 def a_world_with(*pods: Pod, quota: Resources) -> World:
     world = a_world()
-    world.quotas.put(Quota("default", "room", quota))
+    world.quotas.put(QuotaObject("default", "room", quota))
     world.nodes.put(a_node())
     for pod in pods:
         world.pods.put(pod)
@@ -111,7 +111,7 @@ def test_a_quota_may_bound_limits_as_well(limit: int | None, flaw: str) -> None:
     pod = a_placed_pod(a_container(requests=amounts(100), limits=limits), name="new")
     other = a_placed_pod(a_container(requests=amounts(100), limits=amounts(cpu=100)), name="old")
     world = a_world_with(other, quota={})
-    world.quotas.put(Quota("default", "room", {}, limits=amounts(cpu=400)))
+    world.quotas.put(QuotaObject("default", "room", {}, limits=amounts(cpu=400)))
 
     assert find_quota_flaw(world, pod) == flaw
     (left,) = count_quota(world, next(iter(world.quotas))).left.values()

@@ -35,7 +35,7 @@ from trimtab.simulation.world.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.world.objects import DisruptionBudget, LimitRange, Quota
+from trimtab.simulation.world.objects import DisruptionBudget, LimitRange, QuotaObject
 from trimtab.simulation.world.virtual_time import START
 
 CPU = "/spec/containers/0/resources/requests/cpu"
@@ -280,7 +280,7 @@ async def test_a_limit_range_that_came_later_adds_its_defaults_in_a_resize() -> 
 @virtually
 async def test_a_resize_must_stay_inside_the_quota() -> None:
     played = Played()
-    played.world.quotas.put(Quota("default", "room", amounts(cpu=249)))
+    played.world.quotas.put(QuotaObject("default", "room", amounts(cpu=249)))
 
     with pytest.raises(ForbiddenError, match="exceeded quota"):
         played.serving.resize("updater", played.pod, MORE)

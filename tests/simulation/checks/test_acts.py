@@ -61,7 +61,7 @@ from trimtab.simulation.world.objects import (
     DisruptionBudget,
     HorizontalScaler,
     PodTemplate,
-    Quota,
+    QuotaObject,
     WorkloadObject,
 )
 from trimtab.simulation.world.virtual_time import START
@@ -470,7 +470,7 @@ def left_alone_in(namespace: str, budget: DisruptionBudget | None = None) -> Sce
     """The same, with a quota in some namespace, or a budget."""
 
     async def scene(stage: Stage) -> None:
-        stage.world.quotas.put(Quota(namespace, "room", {}))
+        stage.world.quotas.put(QuotaObject(namespace, "room", {}))
         if budget is not None:
             stage.world.budgets.put(budget)
         await left_alone()(stage)

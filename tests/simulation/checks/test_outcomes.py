@@ -43,9 +43,9 @@ from trimtab.simulation.world.objects import (
     ContainerTemplate,
     DisruptionBudget,
     HorizontalScaler,
-    Node,
+    NodeObject,
     PodTemplate,
-    Quota,
+    QuotaObject,
     WorkloadObject,
 )
 
@@ -268,7 +268,7 @@ def refused(
             stage.tell(FaultBegan(stage.world.now(), fault))
         await stage.wait(30 * MINUTE)
         if quota_is_new:
-            stage.world.quotas.put(Quota("default", "room", {}))
+            stage.world.quotas.put(QuotaObject("default", "room", {}))
         stage.tell(PodRefused(stage.world.now(), pod, pod, flaw, own_flaw))
 
     return scene
@@ -309,7 +309,7 @@ def given(limit: int, *, own_limit: int = 200, request: int = 50) -> Scene:
 
 
 def a_crowded_node(stage: Stage, *, daemon: int) -> None:
-    stage.world.nodes.put(Node("node-1", amounts(1000, 1000 * MIB)))
+    stage.world.nodes.put(NodeObject("node-1", amounts(1000, 1000 * MIB)))
     stage.put_pod(
         "agent",
         owner=OwnerReference("DaemonSet", "agent", "apps/v1", "agent"),
@@ -368,7 +368,7 @@ def resized_on_a_node(
         pod = stage.put_pod("web")
         await stage.wait(minutes * MINUTE)
         if changes:
-            stage.world.nodes.put(Node("node-1", amounts(1000, 1000 * MIB), max_pods=20))
+            stage.world.nodes.put(NodeObject("node-1", amounts(1000, 1000 * MIB), max_pods=20))
         after = replace(pod, containers=(a_container(amounts(millicores, 100 * MIB)),))
         stage.tell(PodResized(stage.world.now(), "updater", pod, after))
 
@@ -398,13 +398,13 @@ def left_small(
     """A pod below its bounds waits for so long, perhaps beside one that takes the whole node."""
 
     async def scene(stage: Stage) -> None:
-        stage.world.nodes.put(Node("node-1", amounts(cores * 1000, 8192 * MIB)))
+        stage.world.nodes.put(NodeObject("node-1", amounts(cores * 1000, 8192 * MIB)))
         small = a_container(USUAL, USUAL)
         stage.put_pods(1, **({"containers": (small,)} | fields))
         stage.put_autoscaler(LARGER, mode=mode)
         put_neighbour(stage, neighbour, cores)
         if is_bound:
-            stage.world.quotas.put(Quota("default", "room", {}))
+            stage.world.quotas.put(QuotaObject("default", "room", {}))
         if fault:
             stage.tell(FaultBegan(stage.world.now(), fault))
         for _ in range(minutes):
@@ -430,7 +430,7 @@ def left_beside_an_agent(given: int, *, recommended: int = 0) -> Scene:
         stage.put_autoscaler(
             a_recommendation(target=wanted, lower=wanted, upper=wanted), mode=UpdateMode.IN_PLACE
         )
-        stage.world.nodes.put(Node("node-1", amounts(4000, 8192 * MIB)))
+        stage.world.nodes.put(NodeObject("node-1", amounts(4000, 8192 * MIB)))
         stage.put_pods(1, containers=(a_container(size, size),))
         for _ in range(16):
             await stage.wait(MINUTE)
@@ -446,7 +446,7 @@ def left_beside_a_large_container(*, is_held: bool) -> Scene:
     """
 
     async def scene(stage: Stage) -> None:
-        stage.world.nodes.put(Node("node-1", amounts(1950, 8192 * MIB)))
+        stage.world.nodes.put(NodeObject("node-1", amounts(1950, 8192 * MIB)))
         small = replace(a_container(amounts(200), amounts(200)), name="proxy")
         stage.put_pods(2, containers=(a_container(amounts(700), amounts(700)), small))
         stage.put_autoscaler(
@@ -491,7 +491,7 @@ def left_outside(*, cores: int, neighbour: PodPhase | None = None, updates: str 
     """Two pods outside their bounds are left alone on a node of some size."""
 
     async def scene(stage: Stage) -> None:
-        stage.world.nodes.put(Node("node-1", amounts(cores * 1000, 8192 * MIB)))
+        stage.world.nodes.put(NodeObject("node-1", amounts(cores * 1000, 8192 * MIB)))
         stage.put_pods(2, annotations={UPDATES: updates})
         stage.put_autoscaler(LARGER)
         put_neighbour(stage, neighbour, cores)
@@ -514,7 +514,7 @@ def left_alone(
     kinds = frozenset(BOTH if restarts else ())
 
     async def scene(stage: Stage) -> None:
-        stage.world.nodes.put(Node("node-1", amounts(8000, 8192 * MIB)))
+        stage.world.nodes.put(NodeObject("node-1", amounts(8000, 8192 * MIB)))
         container = Container("app", spec=Allocation(USUAL), restarts_on_resize=kinds)
         stage.put_pods(pods, containers=(container,))
         recommendation = a_recommendation(target=cpu, lower=cpu, upper=cpu)

@@ -12,7 +12,7 @@ from simulation.bare_cluster import (
 
 from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.simulation.world.objects import WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 
 
 def places(cluster: BareCluster) -> list[str]:
@@ -105,7 +105,7 @@ async def test_a_rollout_replaces_one_node_after_the_other() -> None:
         old = {pod.uid for pod in cluster.pods("agent")}
         fewest = [3]
 
-        def count(_: Change[Pod]) -> None:
+        def count(_: TableChange[Pod]) -> None:
             fewest.append(sum(pod.ready_since is not None for pod in cluster.pods("agent")))
 
         cluster.world.pods.subscribe(count)

@@ -10,7 +10,7 @@ from simulation.bare_cluster import (
 
 from trimtab.core.model.pods import Pod
 from trimtab.simulation.world.objects import WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 
 
 def sets(cluster: BareCluster) -> list[tuple[int, int | None]]:
@@ -28,7 +28,7 @@ class Census:
         self.most = self.fewest
         cluster.world.pods.subscribe(self._count)
 
-    def _count(self, _: Change[Pod]) -> None:
+    def _count(self, _: TableChange[Pod]) -> None:
         pods = self._cluster.pods(self._app)
         self.fewest = min(self.fewest, sum(pod.ready_since is not None for pod in pods))
         self.most = max(self.most, len(pods))

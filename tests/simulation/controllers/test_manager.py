@@ -22,7 +22,7 @@ from support.makers.records import amounts
 from trimtab.core.model.json_patch import Patch
 from trimtab.core.model.pods import OwnerReference, Pod, PodPhase
 from trimtab.simulation.controllers.manager import ENDED_KEPT, RESYNC_INTERVAL
-from trimtab.simulation.world.objects import Quota, WorkloadObject
+from trimtab.simulation.world.objects import QuotaObject, WorkloadObject
 from trimtab.simulation.world.virtual_time import run_virtually
 
 KINDS = (
@@ -96,7 +96,7 @@ async def test_a_pod_whose_owner_does_not_exist_is_taken_away() -> None:
 @virtually
 async def test_pods_that_a_quota_forbids_are_missing_until_it_has_room() -> None:
     async with a_cluster() as cluster:
-        cluster.world.quotas.put(Quota("default", "room", amounts(cpu=200)))
+        cluster.world.quotas.put(QuotaObject("default", "room", amounts(cpu=200)))
         cluster.world.add_workload(a_workload("ReplicaSet", replicas=5))
         await passing(minutes=5)
         before = len(cluster.pods("web"))
@@ -117,7 +117,7 @@ async def test_a_quota_that_is_full_is_asked_ever_more_rarely() -> None:
 
     async with a_cluster() as cluster:
         cluster.admitting.webhooks = [webhook]
-        cluster.world.quotas.put(Quota("default", "room", amounts(cpu=0)))
+        cluster.world.quotas.put(QuotaObject("default", "room", amounts(cpu=0)))
         cluster.world.add_workload(a_workload("ReplicaSet", replicas=50))
         await passing(minutes=5)
 
@@ -128,7 +128,7 @@ async def test_a_quota_that_is_full_is_asked_ever_more_rarely() -> None:
 @virtually
 async def test_whoever_succeeded_is_patient_anew() -> None:
     async with a_cluster() as cluster:
-        quota = cluster.world.quotas.put(Quota("default", "room", amounts(cpu=100)))
+        quota = cluster.world.quotas.put(QuotaObject("default", "room", amounts(cpu=100)))
         workload = cluster.world.add_workload(a_workload("ReplicaSet", replicas=2))
         await passing(minutes=5)
         cluster.world.quotas.delete("default", "room")

@@ -4,7 +4,7 @@ from simulation.bare_cluster import BareCluster, a_cluster, a_workload, passing,
 
 from trimtab.core.model.pods import Pod, PodPhase
 from trimtab.simulation.world.objects import WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 
 NAMES = ["db-0", "db-1", "db-2"]
 
@@ -17,7 +17,7 @@ def record(cluster: BareCluster) -> list[str]:
     """What comes, gets ready and goes from now on."""
     told: list[str] = []
 
-    def notice(change: Change[Pod]) -> None:
+    def notice(change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if before is None:
             told.append(f"{change.name.name} comes")

@@ -9,12 +9,15 @@ from support.makers.records import MIB, amounts, hours, minutes
 from trimtab.core.model.pods import Allocation, OwnerReference, Pod, PodPhase
 from trimtab.simulation.world.facts import ContainerKilled
 from trimtab.simulation.world.loads import Load, Wave, office_day
-from trimtab.simulation.world.objects import Node, Startup
+from trimtab.simulation.world.objects import NodeObject, Startup
 
-TWO = [Node("node-0", amounts(8000, 16384 * MIB)), Node("node-1", amounts(8000, 16384 * MIB))]
+TWO = [
+    NodeObject("node-0", amounts(8000, 16384 * MIB)),
+    NodeObject("node-1", amounts(8000, 16384 * MIB)),
+]
 
 
-async def lose(stage: Stage, node: Node = TWO[0]) -> None:
+async def lose(stage: Stage, node: NodeObject = TWO[0]) -> None:
     stage.world.nodes.put(replace(node, is_ready=False))
     await passing(minutes(1))
 

@@ -4,9 +4,9 @@ from support.makers.records import MIB, amounts, minutes
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.core.model.pods import PodPhase
 from trimtab.simulation.world.facts import PodPressedOut
-from trimtab.simulation.world.objects import ContainerTemplate, Node
+from trimtab.simulation.world.objects import ContainerTemplate, NodeObject
 
-SMALL = Node("node-0", amounts(8000, 1000 * MIB))
+SMALL = NodeObject("node-0", amounts(8000, 1000 * MIB))
 
 
 def greedy(requested: int, used: int, name: str = "app") -> ContainerTemplate:
@@ -57,7 +57,7 @@ def test_only_containers_over_their_requests_are_blamed() -> None:
 
 
 def test_another_node_is_left_alone() -> None:
-    other = Node("node-1", amounts(8000, 1000 * MIB))
+    other = NodeObject("node-1", amounts(8000, 1000 * MIB))
 
     async def play(stage: Stage) -> list[str]:
         stage.place(greedy(10, 1100), name="here")

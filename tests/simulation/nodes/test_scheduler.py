@@ -20,7 +20,7 @@ from trimtab.core.model.nodes import Taint
 from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.simulation.nodes.scheduler import Scheduler
-from trimtab.simulation.world.objects import Node, reserved_total
+from trimtab.simulation.world.objects import NodeObject, reserved_total
 from trimtab.simulation.world.virtual_time import run_virtually
 from trimtab.simulation.world.world import World
 
@@ -36,7 +36,7 @@ def waiting(name: str = "new", *, cpu: int = 100, memory: int = 100 * MIB) -> Po
     )
 
 
-def a_scheduled_world(*nodes: Node) -> World:
+def a_scheduled_world(*nodes: NodeObject) -> World:
     world = a_world()
     for node in nodes:
         world.nodes.put(node)
@@ -72,7 +72,9 @@ async def test_pods_are_spread_by_what_is_left_on_each_node() -> None:
     ],
 )
 @virtually
-async def test_a_pod_waits_where_nothing_has_room_and_goes_where_room_appears(node: Node) -> None:
+async def test_a_pod_waits_where_nothing_has_room_and_goes_where_room_appears(
+    node: NodeObject,
+) -> None:
     world = a_scheduled_world(node)
     world.pods.put(waiting())
     await passing(hours=1)
@@ -225,7 +227,7 @@ def test_no_node_is_ever_given_more_than_it_has(
     plan: list[tuple[str, int, Resources]],
 ) -> None:
     async def play() -> None:
-        world = a_scheduled_world(Node("n0", amounts(1000, 1000), max_pods=3))
+        world = a_scheduled_world(NodeObject("n0", amounts(1000, 1000), max_pods=3))
         for what, number, size in plan:
             _take(world, what, number, size)
             await passing(milliseconds=200)
@@ -247,7 +249,7 @@ def _take(world: World, what: str, number: int, size: Resources) -> None:
         case "done" if pod is not None:
             world.pods.put(replace(pod, phase=PodPhase.SUCCEEDED))
         case "node" if place is None:
-            world.nodes.put(Node(node, size, max_pods=3))
+            world.nodes.put(NodeObject(node, size, max_pods=3))
         case "lost" | "node" if place is not None:
             world.nodes.put(replace(place, is_ready=what == "node"))
         case "no node" if not world.pods_by_node.count(node):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.simulation.world.tables import LOG_KEPT, Change, Index, Table, Versions
+from trimtab.simulation.world.tables import LOG_KEPT, Table, TableChange, TableIndex, Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def test_all_tables_of_a_cluster_share_their_versions() -> None:
 
 
 def test_listeners_hear_of_every_change_with_what_was_before() -> None:
-    table, heard = a_table(), list[Change[Thing]]()
+    table, heard = a_table(), list[TableChange[Thing]]()
     table.subscribe(heard.append)
     first = table.put(Thing("one"))
     second = table.put(Thing("one", "blue"))
@@ -98,7 +98,7 @@ def test_an_index_finds_what_came_before_and_after_it(*, is_there_first: bool) -
     table = a_table()
     if is_there_first:
         table.put(Thing("one"))
-    index = Index(table, lambda thing: thing.colour)
+    index = TableIndex(table, lambda thing: thing.colour)
     table.put(Thing("one"))
     table.put(Thing("two"))
 
@@ -117,7 +117,7 @@ def test_an_index_finds_what_came_before_and_after_it(*, is_there_first: bool) -
 )
 def test_an_index_always_agrees_with_its_table(steps: list[tuple[str, str | None]]) -> None:
     table = a_table()
-    index = Index(table, lambda thing: thing.colour)
+    index = TableIndex(table, lambda thing: thing.colour)
     for name, colour in steps:
         if colour is None:
             table.delete("default", name)

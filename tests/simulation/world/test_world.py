@@ -6,7 +6,7 @@ from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import OwnerReference, WorkloadName
 from trimtab.simulation.world.facts import Fact, FaultBegan
 from trimtab.simulation.world.objects import LimitRange, WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.virtual_time import START
 
 
@@ -51,7 +51,7 @@ async def test_what_a_workload_owns_is_found_whatever_its_kind() -> None:
 
 @virtually
 async def test_whoever_listens_to_workloads_hears_of_kinds_that_come_later() -> None:
-    world, heard = a_world(), list[Change[WorkloadObject]]()
+    world, heard = a_world(), list[TableChange[WorkloadObject]]()
     world.subscribe_to_workloads(heard.append)
     made = [world.add_workload(a_workload(kind)) for kind in ("Deployment", "Gadget")]
 

@@ -30,7 +30,7 @@ from trimtab.core.model.workloads import Workload
 from trimtab.recommender.controller import NOT_LISTED_YET, Recommender
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.simulation.api_server.port import _Scales
-from trimtab.simulation.world.objects import Node, PodTemplate, WorkloadObject
+from trimtab.simulation.world.objects import NodeObject, PodTemplate, WorkloadObject
 from trimtab.simulation.world.tables import Table
 
 
@@ -175,7 +175,7 @@ class RecommenderCluster(FakeCluster):
 
     def add_node(self, name: str, memory: int) -> None:
         """A node that has so much memory to give."""
-        self.truth.nodes.put(Node(name, {Resource.MEMORY: memory}))
+        self.truth.nodes.put(NodeObject(name, {Resource.MEMORY: memory}))
 
     def autoscale(self, name: str = "web", *, namespace: str = "default", **fields: object) -> None:
         """An autoscaler of the Deployment of its name, or something else that it says now."""

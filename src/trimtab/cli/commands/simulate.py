@@ -16,7 +16,7 @@ from trimtab.cli.output import progress
 from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
 from trimtab.core.model.estimation import Estimator
 from trimtab.simulation.components import ORIGINAL_RULES, Stack, with_estimator
-from trimtab.simulation.run import RunReport, Summary, describe_run, run_many, run_seed
+from trimtab.simulation.run import RunReport, RunSummary, describe_run, run_many, run_seed
 from trimtab.simulation.scenarios import Size
 
 
@@ -71,9 +71,9 @@ def simulate(
     return int(summary.failed > 0)
 
 
-def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> Summary:
+def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> RunSummary:
     """Print each failed run as soon as it ends; return the summary of all runs."""
-    summary = Summary()
+    summary = RunSummary()
     with progress.shown(total, is_quiet=is_quiet) as shown:
         for report in reports:
             summary.add(report)

@@ -56,7 +56,7 @@ class Changes(AsyncIterator[RecordT]):
         self._filled.set()
 
 
-class Index(Generic[RecordT]):
+class StoreIndex(Generic[RecordT]):
     """The objects of a store by a key of theirs, always as the store holds them."""
 
     def __init__(self, key: Callable[[RecordT], Hashable]) -> None:
@@ -90,7 +90,7 @@ class Index(Generic[RecordT]):
             del self._groups[key]
 
 
-class Totals(Generic[RecordT]):
+class StoreTotals(Generic[RecordT]):
     """Sums of what the objects of a store take, by a key of theirs, always up to date."""
 
     def __init__(
@@ -149,7 +149,7 @@ class _Contents(Generic[RecordT]):
         self.synced = asyncio.Event()
         self.readers: list[ReferenceType[Changes[RecordT]]] = []
         """In the order in which they came; a reader without references leaves the list."""
-        self.indexes: list[Index[RecordT] | Totals[RecordT]] = []
+        self.indexes: list[StoreIndex[RecordT] | StoreTotals[RecordT]] = []
 
     def find(self, name: ObjectName) -> RecordT | None:
         return self.by_namespace.get(name.namespace, {}).get(name.name)
@@ -157,7 +157,7 @@ class _Contents(Generic[RecordT]):
     def confirm(self) -> None:
         self.current_at = self.clock.now()
 
-    def fill(self, index: Index[RecordT] | Totals[RecordT]) -> None:
+    def fill(self, index: StoreIndex[RecordT] | StoreTotals[RecordT]) -> None:
         index.clear()
         for namespace, siblings in self.by_namespace.items():
             for name, record in siblings.items():
@@ -213,18 +213,18 @@ class Reader(Generic[RecordT]):
         readers.append(ref(changes, readers.remove))
         return changes
 
-    def index(self, key: Callable[[RecordT], Hashable]) -> Index[RecordT]:
+    def index(self, key: Callable[[RecordT], Hashable]) -> StoreIndex[RecordT]:
         """Make an index by a key that follows from each object; kept as long as the store."""
-        index = Index(key)
+        index = StoreIndex(key)
         self._contents.fill(index)
         self._contents.indexes.append(index)
         return index
 
     def totals(
         self, key: Callable[[RecordT], str | None], amounts: Callable[[RecordT], Resources]
-    ) -> Totals[RecordT]:
+    ) -> StoreTotals[RecordT]:
         """Make sums of what the objects take, by a key; kept as long as the store."""
-        totals = Totals(key, amounts)
+        totals = StoreTotals(key, amounts)
         self._contents.fill(totals)
         self._contents.indexes.append(totals)
         return totals

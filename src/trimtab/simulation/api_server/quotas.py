@@ -9,7 +9,7 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import quotas as core_quotas
 from trimtab.core.sizing.quotas import QuotaClaim, Side
 from trimtab.simulation.world import objects
-from trimtab.simulation.world.objects import ENDED, Quota
+from trimtab.simulation.world.objects import ENDED, QuotaObject
 from trimtab.simulation.world.world import World
 
 
@@ -23,7 +23,7 @@ def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str
     return ""
 
 
-def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
+def count_quota(world: World, quota: QuotaObject) -> core_quotas.Quota:
     """Return the quota with the used and the remaining amounts, as its status shows it."""
     hard = {
         QuotaClaim(side, resource): most
@@ -35,11 +35,11 @@ def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
     return core_quotas.Quota(quota.namespace, quota.name, left, used=used)
 
 
-def _sides(quota: Quota) -> tuple[tuple[Side, Resources], ...]:
+def _sides(quota: QuotaObject) -> tuple[tuple[Side, Resources], ...]:
     return (Side.REQUESTS, quota.requests), (Side.LIMITS, quota.limits)
 
 
-def _find_flaw(world: World, quota: Quota, pod: Pod, before: Pod | None) -> str:
+def _find_flaw(world: World, quota: QuotaObject, pod: Pod, before: Pod | None) -> str:
     for side, bounds in _sides(quota):
         for resource, most in bounds.items():
             silent = [c.name for c in pod.containers if resource not in _amounts(c.spec, side)]

@@ -15,7 +15,7 @@ from trimtab.cluster.ports import Clock
 from trimtab.cluster.watch.store import Reader, Writer, open_store
 from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.requests import Act, ObjectKind, Request
-from trimtab.simulation.world.tables import Change, Named, Table, Versions
+from trimtab.simulation.world.tables import Named, Table, TableChange, Versions
 
 RecordT = TypeVar("RecordT", bound=Named)
 
@@ -64,7 +64,7 @@ class View(Generic[RecordT]):
         else:
             self.look()
 
-    def _notice(self, change: Change[RecordT]) -> None:
+    def _notice(self, change: TableChange[RecordT]) -> None:
         if self._line.is_dead:
             self._table.unsubscribe(self._notice)
             return

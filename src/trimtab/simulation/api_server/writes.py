@@ -42,7 +42,7 @@ from trimtab.simulation.world.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.world.objects import ENDED, Node
+from trimtab.simulation.world.objects import ENDED, NodeObject
 from trimtab.simulation.world.world import World
 
 
@@ -79,7 +79,7 @@ def find_resize_flaws(before: Pod, after: Pod, rules: ResizeRules) -> list[Cause
     return flaws
 
 
-def exceeds_node(pod: Pod, node: Node) -> bool:
+def exceeds_node(pod: Pod, node: NodeObject) -> bool:
     """Return True if a pod requests more than the whole capacity of its node."""
     return any(objects.resource_total(pod, kind) > node.capacity.get(kind, 0) for kind in BOTH)
 

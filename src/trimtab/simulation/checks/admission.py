@@ -14,7 +14,7 @@ from trimtab.simulation.api_server.json_patch import PatchError
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 
@@ -44,7 +44,7 @@ class AdmissionAlive(Checker):
             case _:
                 return
 
-    def _note(self, change: Change[Lease]) -> None:
+    def _note(self, change: TableChange[Lease]) -> None:
         if change.after is not None and change.name == self.rules.status_lease:
             self._renewed_at = self.world.now()
 

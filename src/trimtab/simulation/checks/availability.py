@@ -13,7 +13,7 @@ from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized, ProcessStarted
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 _RUNS_ONCE: Final = ("Job", "CronJob")
@@ -96,7 +96,7 @@ class Availability(Checker):
         if len(self._ready.get(workload, ())) >= health.wanted - health.wanted // _ONE_MISSING_IN:
             del self._open[workload]
 
-    def _follow(self, change: Change[Pod]) -> None:
+    def _follow(self, change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if before is not None and (after is None or after.uid != before.uid):
             self._note(before, is_ready=False)

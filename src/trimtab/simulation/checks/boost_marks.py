@@ -10,7 +10,7 @@ from trimtab.core.sizing import startup_boost
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodPatched, PodResized
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 
@@ -40,7 +40,7 @@ class BoostMarks(Checker):
             case _:
                 return
 
-    def _follow(self, change: Change[Pod]) -> None:
+    def _follow(self, change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if before is not None and (after is None or after.uid != before.uid):
             self._boosted.pop(before.uid, None)

@@ -11,7 +11,7 @@ from trimtab.core.sizing import startup_boost
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.world.facts import Fact, PodEvicted, PodRefused, PodResized
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 _CROWDED_FOR: Final = timedelta(minutes=30)
@@ -121,7 +121,7 @@ class Boosts(Checker):
     def _still_boosted(self, pod: Pod) -> frozenset[str]:
         return frozenset(startup_boost.boosted_containers(pod)) - self._expired(pod)
 
-    def _follow(self, change: Change[Pod]) -> None:
+    def _follow(self, change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if after is not None and startup_boost.boosted_containers(after):
             timeline = self._boosted.setdefault(after.uid, RecentValues(self.rules.staleness))

@@ -28,7 +28,7 @@ from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.faults import calm
 from trimtab.simulation.world.facts import Fact, FaultBegan, FaultEnded, PodEvicted, PodResized
 from trimtab.simulation.world.objects import DisruptionBudget, WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -131,7 +131,7 @@ class Disruption(Checker):
         found = [pod for pod in self.world.pods if pod.uid == disruption.uid]
         return bool(found) and found[0].resize not in _PUT_OFF and not _is_as_asked(found[0])
 
-    def _follow(self, change: Change[Pod]) -> None:
+    def _follow(self, change: TableChange[Pod]) -> None:
         pod = change.after or change.before
         owner = None if pod is None else disruption_budgets.owner_of(pod)
         if owner is None or _shape(change.before) == _shape(change.after):

@@ -21,7 +21,7 @@ from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import Fact, PodEvicted
 from trimtab.simulation.world.objects import WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 _DOUBTS: Final = frozenset({"UsageStale", "RecommendationSuspicious", "UpdatesWithoutEffect"})
@@ -221,7 +221,7 @@ class PromptRescues(Checker):
             return False
         return now - since > self.rules.carried_out_within
 
-    def _note_lease(self, change: Change[Lease]) -> None:
+    def _note_lease(self, change: TableChange[Lease]) -> None:
         if change.after is None or change.name != self.rules.status_lease:
             return
         now, before = self.world.now(), self._renewed_at

@@ -16,7 +16,7 @@ from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
 from trimtab.simulation.faults.calm import Calm
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import WELL_KNOWN, World
 
 _Value = TypeVar("_Value")
@@ -158,7 +158,7 @@ class Hindsight:
         timeline = self._labels.get(pod.uid)
         return [pod.labels] if timeline is None else timeline.seen(now)
 
-    def _follow_autoscaler(self, change: Change[Autoscaler]) -> None:
+    def _follow_autoscaler(self, change: TableChange[Autoscaler]) -> None:
         self._note_autoscaler(AutoscalerName(*change.name), change.before, change.after)
 
     def _note_autoscaler(
@@ -172,7 +172,7 @@ class Hindsight:
             target = WorkloadName(name.namespace, after.target.kind, after.target.name)
             self._by_target.setdefault(target, {})[name] = None
 
-    def _follow_pod(self, change: Change[Pod]) -> None:
+    def _follow_pod(self, change: TableChange[Pod]) -> None:
         self._note_pod(change.before, change.after)
 
     def _note_pod(self, before: Pod | None, after: Pod | None) -> None:

@@ -19,7 +19,7 @@ from trimtab.simulation.checks.convergence import is_in_vain
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodResized
 from trimtab.simulation.world.objects import HorizontalScaler, WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 _EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
@@ -213,7 +213,7 @@ class HorizontalHolds(Checker):
         # Components list all objects before they act, so they know the initial ones.
         return since == self._begins or now - since > self.rules.staleness
 
-    def _follow(self, event: Change[HorizontalScaler]) -> None:
+    def _follow(self, event: TableChange[HorizontalScaler]) -> None:
         self._since[event.name.namespace, event.name.name] = self.world.now()
 
 

@@ -13,8 +13,8 @@ from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import Fact, PodCreated, PodGone, PodRefused, PodResized
-from trimtab.simulation.world.objects import ENDED, Node, Quota
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.objects import ENDED, NodeObject, QuotaObject
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 _STEADY_FOR: Final = timedelta(seconds=5)
@@ -53,7 +53,7 @@ class Acceptable(Checker):
         is_steady = changed_at is None or now - changed_at > _STEADY_FOR
         return is_steady and _admission_works(self)
 
-    def _follow(self, change: Change[Quota]) -> None:
+    def _follow(self, change: TableChange[QuotaObject]) -> None:
         quota = change.after or change.before
         if quota is not None:
             self._changed_at[quota.namespace] = self.world.now()
@@ -147,7 +147,7 @@ class NodeRoom(Checker):
             case _:
                 return
 
-    def _room(self, node: Node, *, daemons_only: bool, but: str = "") -> Resources:
+    def _room(self, node: NodeObject, *, daemons_only: bool, but: str = "") -> Resources:
         """Return the room on a node beside the pods that have been there for a while."""
         now = self.world.now()
         known = [
@@ -185,11 +185,11 @@ class NodeRoom(Checker):
         ]
         return min(takes, max(sizes))
 
-    def _is_steady(self, node: Node) -> bool:
+    def _is_steady(self, node: NodeObject) -> bool:
         changed_at, now = self._changed_at.get(node.name), self.world.now()
         return node.is_ready and (changed_at is None or now - changed_at > self.rules.staleness)
 
-    def _follow(self, change: Change[Node]) -> None:
+    def _follow(self, change: TableChange[NodeObject]) -> None:
         # Components know the initial nodes.
         if change.before is not None:
             self._changed_at[change.before.name] = self.world.now()

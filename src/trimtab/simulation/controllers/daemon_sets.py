@@ -16,7 +16,7 @@ from trimtab.simulation.controllers.replicas import (
     revision_hash,
     with_labels,
 )
-from trimtab.simulation.world.objects import ENDED, Node, WorkloadObject
+from trimtab.simulation.world.objects import ENDED, NodeObject, WorkloadObject
 
 
 async def reconcile_daemon_set(upkeep: Upkeep, workload: WorkloadObject) -> None:
@@ -63,6 +63,6 @@ def _replace_outdated(
     upkeep.delete([*idle, *[pod for pod in outdated if is_ready(pod)][:spare]])
 
 
-def _planned(upkeep: Upkeep, workload: WorkloadObject, node: Node) -> PlannedPod:
+def _planned(upkeep: Upkeep, workload: WorkloadObject, node: NodeObject) -> PlannedPod:
     template = with_labels(workload.template, {REVISION_LABEL: revision_hash(workload)})
     return upkeep.plan_random(workload, replace(template, node_name=node.name))

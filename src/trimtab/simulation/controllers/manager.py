@@ -21,8 +21,8 @@ from trimtab.simulation.controllers.jobs import reconcile_cron_job, reconcile_jo
 from trimtab.simulation.controllers.operators import reconcile_database
 from trimtab.simulation.controllers.replicas import Upkeep, reconcile_replicas
 from trimtab.simulation.controllers.stateful_sets import reconcile_stateful_set
-from trimtab.simulation.world.objects import ENDED, Node, WorkloadObject
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.objects import ENDED, NodeObject, WorkloadObject
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 DELAY: Final = timedelta(seconds=1)
@@ -75,7 +75,7 @@ class Controllers:
 
     # Noticing
 
-    def _notice_pod(self, change: Change[Pod]) -> None:
+    def _notice_pod(self, change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if before is not None and after is not None and not _matters(before, after):
             return
@@ -88,14 +88,14 @@ class Controllers:
             # A Deployment's rollout waits for the pods of its ReplicaSets.
             self._note(_key(owner.namespace, owner.owner))
 
-    def _notice_workload(self, change: Change[WorkloadObject]) -> None:
+    def _notice_workload(self, change: TableChange[WorkloadObject]) -> None:
         for workload in (change.before, change.after):
             if workload is not None:
                 self._note(_key(workload.namespace, workload.reference))
                 if workload.owner is not None:
                     self._note(_key(workload.namespace, workload.owner))
 
-    def _notice_node(self, change: Change[Node]) -> None:
+    def _notice_node(self, change: TableChange[NodeObject]) -> None:
         if change.before is None or change.after is None:
             for workload in self._world.workloads_of("DaemonSet"):
                 self._note(_key(workload.namespace, workload.reference))

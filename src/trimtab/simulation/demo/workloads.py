@@ -23,7 +23,7 @@ from trimtab.core.model.selectors import Selector
 from trimtab.simulation.world.loads import ROLE_LABEL, Load, Wave
 from trimtab.simulation.world.objects import (
     ContainerTemplate,
-    Node,
+    NodeObject,
     PodTemplate,
     RestartPolicy,
     Startup,
@@ -54,9 +54,9 @@ class DemoWorkload:
     """Selector of its pods."""
 
 
-def nodes() -> tuple[Node, ...]:
+def nodes() -> tuple[NodeObject, ...]:
     """Return the nodes, with room for all workloads at their original requests."""
-    return tuple(Node(f"node-{number}", _amounts(8000, 32 * _GIB)) for number in range(3))
+    return tuple(NodeObject(f"node-{number}", _amounts(8000, 32 * _GIB)) for number in range(3))
 
 
 def web() -> WorkloadObject:

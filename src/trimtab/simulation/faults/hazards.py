@@ -32,7 +32,7 @@ from trimtab.simulation.world.objects import (
     DisruptionBudget,
     LimitRange,
     PodTemplate,
-    Quota,
+    QuotaObject,
     WorkloadObject,
 )
 
@@ -122,7 +122,7 @@ def _tighten_quotas(scenario: Scenario, chance: Random) -> Scenario:
         workloads = tuple(limited.get(id(each), each) for each in scenario.workloads)
         scenario = replace(scenario, workloads=workloads)
         limits = {Resource.CPU: int(slack * sum(map(_limited, limited.values())))}
-    quota = Quota(
+    quota = QuotaObject(
         chosen.namespace, "tight", {kind: requests[kind] for kind in kinds}, limits=limits
     )
     return replace(scenario, quotas=(*scenario.quotas, quota))

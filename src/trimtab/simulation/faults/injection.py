@@ -26,7 +26,7 @@ from trimtab.simulation.simulation import Simulation
 from trimtab.simulation.world import objects
 from trimtab.simulation.world.facts import FaultBegan, FaultEnded
 from trimtab.simulation.world.loads import ROLE_LABEL
-from trimtab.simulation.world.objects import Quota
+from trimtab.simulation.world.objects import QuotaObject
 from trimtab.simulation.world.world import World
 
 Undo: TypeAlias = Callable[[], None]
@@ -307,7 +307,7 @@ def _fill_quota(simulation: Simulation, fault: Fault) -> Undo:
         if pod.namespace == namespace
     )
     name = f"full-{int(fault.begins.total_seconds())}"
-    world.quotas.put(Quota(namespace, name, {Resource.CPU: used}))
+    world.quotas.put(QuotaObject(namespace, name, {Resource.CPU: used}))
     return partial(world.quotas.delete, namespace, name)
 
 

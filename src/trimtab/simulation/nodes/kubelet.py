@@ -23,8 +23,8 @@ from trimtab.simulation.nodes.containers import MeasuredUsage, Running
 from trimtab.simulation.nodes.pod_lifecycle import Means, PodWorker, ReadinessBlock
 from trimtab.simulation.world.facts import PodPressedOut
 from trimtab.simulation.world.loads import Load
-from trimtab.simulation.world.objects import Node
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.objects import NodeObject
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.virtual_time import Timer
 from trimtab.simulation.world.world import World
 
@@ -46,7 +46,7 @@ class _Machine:
     """A node, and the workers of its pods, by their uid."""
 
     number: int
-    node: Node
+    node: NodeObject
     workers: dict[str, PodWorker] = field(default_factory=dict)
     unready: Timer = field(default_factory=Timer)
 
@@ -149,7 +149,7 @@ class Kubelet:
 
     # Pods
 
-    def _notice_pod(self, change: Change[Pod]) -> None:
+    def _notice_pod(self, change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if before is not None and (after is None or after.uid != before.uid):
             self._forget(before)
@@ -214,13 +214,13 @@ class Kubelet:
 
     # Nodes
 
-    def _notice_node(self, change: Change[Node]) -> None:
+    def _notice_node(self, change: TableChange[NodeObject]) -> None:
         if change.after is not None:
             self._know(change.after)
         elif change.before is not None:
             self._know(replace(change.before, is_ready=False))
 
-    def _know(self, node: Node) -> None:
+    def _know(self, node: NodeObject) -> None:
         machine = self._machines.get(node.name)
         if machine is None:
             self._machines[node.name] = _Machine(len(self._machines), node)
@@ -237,7 +237,7 @@ class Kubelet:
             self._soon(partial(self._block_pods, machine))
             self._consider_all(node)
 
-    def _consider_all(self, node: Node) -> None:
+    def _consider_all(self, node: NodeObject) -> None:
         for pod in self.world.pods:
             if pod.node_name == node.name and pod.uid not in self._workers:
                 self._consider(pod)

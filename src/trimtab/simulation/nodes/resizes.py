@@ -9,7 +9,7 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.simulation.nodes.containers import limit_of
 from trimtab.simulation.nodes.pod_lifecycle import Means, PodWorker
 from trimtab.simulation.world import objects
-from trimtab.simulation.world.objects import Node
+from trimtab.simulation.world.objects import NodeObject
 
 _TAKES: Final = timedelta(seconds=0.3), timedelta(seconds=1.2)
 """Duration measured on an idle real node."""
@@ -24,7 +24,9 @@ def is_settled(worker: PodWorker) -> bool:
     )
 
 
-def decide(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> ResizeState | None:
+def decide(
+    worker: PodWorker, node: NodeObject, neighbours: Iterable[PodWorker]
+) -> ResizeState | None:
     """Return the state of the pod's resize; None if there is nothing to do."""
     if is_settled(worker):
         return None
@@ -56,7 +58,7 @@ def resize(means: Means, worker: PodWorker, state: ResizeState | None) -> None:
 
 
 def _fits(
-    worker: PodWorker, node: Node, neighbours: Iterable[PodWorker], wanted: Resources
+    worker: PodWorker, node: NodeObject, neighbours: Iterable[PodWorker], wanted: Resources
 ) -> bool:
     has = worker.reserved
     grown = [kind for kind in BOTH if wanted[kind] > has[kind]]

@@ -13,8 +13,8 @@ from trimtab.api.wire.watch_events import ObjectName
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.simulation.world import objects
-from trimtab.simulation.world.objects import ENDED, Node
-from trimtab.simulation.world.tables import Change
+from trimtab.simulation.world.objects import ENDED, NodeObject
+from trimtab.simulation.world.tables import TableChange
 from trimtab.simulation.world.world import World
 
 DELAY: Final = timedelta(milliseconds=50)
@@ -47,18 +47,18 @@ class Scheduler:
         self._world.pods.subscribe(self._notice_pod)
         self._world.nodes.subscribe(self._notice_node)
 
-    def free(self, node: Node) -> Resources:
+    def free(self, node: NodeObject) -> Resources:
         """Return what a node has left; negative if its pods request more than it has."""
         taken = self._taken.get(node.name, {})
         return {kind: node.capacity.get(kind, 0) - taken.get(kind, 0) for kind in BOTH}
 
     # Noticing
 
-    def _notice_node(self, change: Change[Node]) -> None:
+    def _notice_node(self, change: TableChange[NodeObject]) -> None:
         if change.after is not None and change.after.is_ready:
             self._retry()
 
-    def _notice_pod(self, change: Change[Pod]) -> None:
+    def _notice_pod(self, change: TableChange[Pod]) -> None:
         before, after = change.before, change.after
         if before is not None and (after is None or after.uid != before.uid):
             self._forget(before)
@@ -135,7 +135,7 @@ class Scheduler:
         only = "" if template is None else template.node_name
         return not only or self._world.nodes.find("", only) is not None
 
-    def _choose(self, pod: Pod) -> Node | None:
+    def _choose(self, pod: Pod) -> NodeObject | None:
         """Return the node with the most resources left, of those that have room."""
         wanted = {kind: objects.reserved_total(pod, kind) for kind in BOTH}
         template = self._world.templates.get(pod.uid)
@@ -147,7 +147,7 @@ class Scheduler:
         ]
         return min(possible, key=self._fullness, default=None)
 
-    def _has_room(self, node: Node, wanted: Resources) -> bool:
+    def _has_room(self, node: NodeObject, wanted: Resources) -> bool:
         free = self.free(node)
         pods = self._taken.get(node.name, {}).get("pods", 0)
         return (
@@ -156,7 +156,7 @@ class Scheduler:
             and all(wanted[kind] <= free[kind] or not wanted[kind] for kind in BOTH)
         )
 
-    def _fullness(self, node: Node) -> tuple[float, str]:
+    def _fullness(self, node: NodeObject) -> tuple[float, str]:
         free = self.free(node)
         return -sum(free[kind] / max(1, node.capacity.get(kind, 0)) for kind in BOTH), node.name
 

@@ -205,7 +205,7 @@ def with_own_selector(job: WorkloadObject) -> WorkloadObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeObject:
     """A machine that runs pods."""
 
     name: str
@@ -244,7 +244,7 @@ class DisruptionBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class QuotaObject:
     """A ResourceQuota: total requests and limits of all pods of a namespace."""
 
     namespace: str
@@ -293,7 +293,7 @@ class HorizontalScaler:
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
+class NamespaceObject:
     """A namespace; its own namespace is empty, as that of every cluster-wide object."""
 
     name: str

@@ -47,7 +47,7 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[RecordT]):
+class TableChange(Generic[RecordT]):
     """One entry of a log."""
 
     version: int
@@ -59,7 +59,7 @@ class Change(Generic[RecordT]):
     """The unreadable object in its place, if there is one."""
 
 
-Listener = Callable[[Change[RecordT]], None]
+Listener = Callable[[TableChange[RecordT]], None]
 
 
 class Table(Generic[RecordT]):
@@ -74,7 +74,7 @@ class Table(Generic[RecordT]):
         self._listeners: list[Listener[RecordT]] = []
         self.unreadable: dict[ObjectName, Unreadable] = {}
         """Objects that exist but cannot be decoded."""
-        self.log: deque[Change[RecordT]] = deque()
+        self.log: deque[TableChange[RecordT]] = deque()
         self.forgotten = 0
         """Changes up to this version are no longer in the log."""
 
@@ -104,7 +104,7 @@ class Table(Generic[RecordT]):
         before = self._records.get(name)
         self._records[name] = stored
         self.unreadable.pop(name, None)
-        self._tell(Change(version, name, before, stored))
+        self._notify(TableChange(version, name, before, stored))
         return stored
 
     def delete(self, namespace: str, name: str) -> None:
@@ -112,16 +112,16 @@ class Table(Generic[RecordT]):
         key = ObjectName(namespace, name)
         before = self._records.pop(key, None)
         if before is not None:
-            self._tell(Change(self._versions.draw(), key, before, None))
+            self._notify(TableChange(self._versions.draw(), key, before, None))
 
     def spoil(self, unreadable: Unreadable) -> None:
         """Replace the object by one that cannot be decoded."""
         name = ObjectName(unreadable.namespace, unreadable.name)
         before = self._records.pop(name, None)
         self.unreadable[name] = unreadable
-        self._tell(Change(self._versions.draw(), name, before, None, unreadable))
+        self._notify(TableChange(self._versions.draw(), name, before, None, unreadable))
 
-    def after(self, version: int) -> list[Change[RecordT]]:
+    def after(self, version: int) -> list[TableChange[RecordT]]:
         """Return the changes since a version, as far as the log reaches, oldest first."""
         recent = takewhile(lambda change: change.version > version, reversed(self.log))
         return list(recent)[::-1]
@@ -131,7 +131,7 @@ class Table(Generic[RecordT]):
         self.forgotten = self._versions.latest
         self.log.clear()
 
-    def _tell(self, change: Change[RecordT]) -> None:
+    def _notify(self, change: TableChange[RecordT]) -> None:
         self.log.append(change)
         if len(self.log) > LOG_KEPT:
             self.forgotten = self.log.popleft().version
@@ -139,7 +139,7 @@ class Table(Generic[RecordT]):
             listener(change)
 
 
-class Index(Generic[RecordT]):
+class TableIndex(Generic[RecordT]):
     """The objects of a table by a key, always up to date."""
 
     def __init__(self, table: Table[RecordT], key: Callable[[RecordT], str]) -> None:
@@ -157,7 +157,7 @@ class Index(Generic[RecordT]):
         """Return the number of objects with this key."""
         return len(self._groups.get(key, {}))
 
-    def _notice(self, change: Change[RecordT]) -> None:
+    def _notice(self, change: TableChange[RecordT]) -> None:
         before, after = change.before, change.after
         if before is not None and (after is None or self._key(after) != self._key(before)):
             self._drop(change.name, self._key(before))

@@ -22,14 +22,14 @@ from trimtab.simulation.world.objects import (
     DisruptionBudget,
     HorizontalScaler,
     LimitRange,
-    Namespace,
-    Node,
+    NamespaceObject,
+    NodeObject,
     PodTemplate,
-    Quota,
+    QuotaObject,
     WorkloadObject,
     with_own_selector,
 )
-from trimtab.simulation.world.tables import Index, Listener, Table, Versions
+from trimtab.simulation.world.tables import Listener, Table, TableIndex, Versions
 from trimtab.simulation.world.virtual_time import VirtualClock
 
 WELL_KNOWN: Final = (
@@ -51,14 +51,14 @@ class World:
         self.clock = clock
         self.random = random
         self.versions = Versions()
-        self.namespaces: Table[Namespace] = Table(self.versions, _stamp_namespace)
-        self.nodes: Table[Node] = Table(self.versions, _stamp_node)
+        self.namespaces: Table[NamespaceObject] = Table(self.versions, _stamp_namespace)
+        self.nodes: Table[NodeObject] = Table(self.versions, _stamp_node)
         self.pods: Table[Pod] = Table(self.versions, _stamp_pod)
-        self.pods_by_owner: Index[Pod] = Index(self.pods, _owner_uid)
-        self.pods_by_node: Index[Pod] = Index(self.pods, _node_name)
-        self.pods_by_namespace: Index[Pod] = Index(self.pods, _namespace)
+        self.pods_by_owner: TableIndex[Pod] = TableIndex(self.pods, _owner_uid)
+        self.pods_by_node: TableIndex[Pod] = TableIndex(self.pods, _node_name)
+        self.pods_by_namespace: TableIndex[Pod] = TableIndex(self.pods, _namespace)
         self.workloads: dict[str, Table[WorkloadObject]] = {}
-        self._workloads_by_owner: dict[str, Index[WorkloadObject]] = {}
+        self._workloads_by_owner: dict[str, TableIndex[WorkloadObject]] = {}
         self._workload_listeners: list[Listener[WorkloadObject]] = []
         for kind in WELL_KNOWN:
             self._open_kind(kind)
@@ -66,7 +66,7 @@ class World:
         self.checkpoints: Table[Checkpoint] = Table(self.versions, _stamp_checkpoint)
         self.leases: Table[Lease] = Table(self.versions, _stamp_lease)
         self.limit_ranges: Table[LimitRange] = Table(self.versions, _stamp_limit_range)
-        self.quotas: Table[Quota] = Table(self.versions)
+        self.quotas: Table[QuotaObject] = Table(self.versions)
         self.budgets: Table[DisruptionBudget] = Table(self.versions)
         self.scalers: Table[HorizontalScaler] = Table(self.versions)
         self.templates: dict[str, PodTemplate] = {}
@@ -153,16 +153,16 @@ class World:
     def _open_kind(self, kind: str) -> None:
         table: Table[WorkloadObject] = Table(self.versions, _stamp_workload)
         self.workloads[kind] = table
-        self._workloads_by_owner[kind] = Index(table, _owner_uid)
+        self._workloads_by_owner[kind] = TableIndex(table, _owner_uid)
         for listener in self._workload_listeners:
             table.subscribe(listener)
 
 
-def _stamp_namespace(record: Namespace, version: str) -> Namespace:
+def _stamp_namespace(record: NamespaceObject, version: str) -> NamespaceObject:
     return replace(record, resource_version=version)
 
 
-def _stamp_node(record: Node, version: str) -> Node:
+def _stamp_node(record: NodeObject, version: str) -> NodeObject:
     return replace(record, resource_version=version)
 
 

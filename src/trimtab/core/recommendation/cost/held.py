@@ -16,67 +16,15 @@ from trimtab.core.histogram.buckets import CORE, CPU_BUCKETS, MEMORY_BUCKETS, MO
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.histogram.row_table import Rows
 from trimtab.core.model.estimation import CostSettings
-from trimtab.core.model.resources import BOTH, Resource
-from trimtab.core.recommendation.cost import levels, rules
+from trimtab.core.recommendation.cost import held_columns, levels, rules
+from trimtab.core.recommendation.cost.held_columns import CPU, MEMORY
 from trimtab.core.recommendation.cost.levels import LevelWindows, MemoryLevels, Sightings
 from trimtab.core.recommendation.cost.rules import GIB_HOUR, Holding
 from trimtab.core.usage.aggregates import CPU_WEIGHT
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.sample_log import Logged, LoggedSamples
 
-CPU, MEMORY = BOTH.index(Resource.CPU), BOTH.index(Resource.MEMORY)
 _HOUR: Final = 3600.0
-_ROW: Final = np.dtype(
-    [
-        # Two columns: CPU in millicores, memory in bytes; NaN before the first sample.
-        ("held", np.float64, 2),
-        ("changed", np.float64, 2),
-        ("is_raised", np.bool_, 2),
-        ("is_lowered", np.bool_, 2),
-        ("first", np.float64),
-        ("now", np.float64),
-        ("price", np.float64),
-        ("factor", np.float64),
-        ("is_settled", np.bool_),
-        ("is_tried", np.bool_),
-        ("last_kill", np.float64),
-        ("kill_limit", np.float64),
-        ("kills", np.int64),
-        ("ratio", np.float64),
-        ("most_needed", np.float64),
-        ("cpu_row", np.int64),
-        ("cpu_target", np.float64),
-        ("cpu_before", np.float64),
-        ("cpu_checked", np.float64),
-        ("short_since", np.float64),
-        ("short_least", np.float64),
-        ("censored_since", np.float64),
-        ("censored_limit", np.float64),
-        ("phase", np.float64),
-        ("paused", np.float64),
-    ]
-)
-_FILLED: Final = {
-    "held": np.nan,
-    "changed": -np.inf,
-    "first": np.nan,
-    "now": -np.inf,
-    "factor": 1.0,
-    "last_kill": -np.inf,
-    "ratio": 1.0,
-    "cpu_target": np.nan,
-    "cpu_before": -np.inf,
-    "cpu_checked": -np.inf,
-    "short_since": np.nan,
-    "censored_since": np.nan,
-}
-
-
-def _blank() -> np.ndarray:
-    blank = np.zeros((), _ROW)
-    for name, value in _FILLED.items():
-        blank[name] = value
-    return blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +43,7 @@ class HeldTargets:
 
     def __init__(self, settings: CostSettings) -> None:
         self._settings = settings
-        self._rows = Rows(_blank())
+        self._rows = Rows(held_columns.blank_row())
         self.levels = MemoryLevels()
         self.cpu = HistogramBank(CPU_BUCKETS, settings.cpu_half_life, ())
         self._by_key: dict[CheckpointKey, int] = {}
@@ -106,7 +54,7 @@ class HeldTargets:
         return len(self._by_key)
 
     def column(self, name: str) -> np.ndarray:
-        """Return a column of rows (`_ROW`); it is stale once another row was added."""
+        """Return a column of rows (`held_columns.py`); it is stale once another row was added."""
         column: np.ndarray = self._rows.data[name]
         return column
 

@@ -15,7 +15,8 @@ from trimtab.core.histogram.bank import HistogramBank
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
 from trimtab.core.histogram.checkpoint import HistogramContent
 from trimtab.core.model.resources import Resource
-from trimtab.core.recommendation.cost.held import CPU, MEMORY, HeldTargets
+from trimtab.core.recommendation.cost.held import HeldTargets
+from trimtab.core.recommendation.cost.held_columns import CPU, MEMORY
 from trimtab.core.recommendation.cost.levels import Sightings, find_sightings
 from trimtab.core.usage.aggregates import Aggregates
 from trimtab.core.usage.sample_log import NameTable

@@ -70,6 +70,7 @@ class Batch:
 def _is_first(rows: Ints) -> NDArray[np.bool_]:
     """Return, per place, True if no earlier place holds the same row."""
     first = np.zeros(len(rows), np.bool_)
+    # Example: rows [4, 7, 4] give [True, True, False].
     first[np.unique(rows, return_index=True)[1]] = True
     return first
 
@@ -129,6 +130,7 @@ class HistogramBank:
         self.references: Floats = np.zeros(0)
         self._decay = Decay(half_life)
         # The percentiles of an empty row are 0.
+        # One element more than buckets: `reached` gives the number after the last for empty rows.
         self._ends = np.append(scheme.ends, 0.0)
         self._used = 0
         self._released: list[int] = []
@@ -153,6 +155,8 @@ class HistogramBank:
     def _grow(self, capacity: int) -> None:
         known = len(self.references)
         self.references = grown(self.references, capacity)
+        # A reference in the year 1 makes every first sample overdue: it moves the reference to
+        # itself.
         self.references[known:] = ZERO_TIME
         self.weights.grow(capacity)
 
@@ -197,6 +201,7 @@ class HistogramBank:
         """Yield parts to add one after the other, after moving references as far as needed."""
         ages = self._ages(batch)
         # Samples may be taken together; only a moving reference separates earlier from later.
+        # A row can be overdue twice in a batch only if its samples lie 100 half-lives apart.
         while self._decay.is_any_overdue(ages):
             first, batch = batch.split()
             yield first, self._shift_overdue(first)
@@ -205,6 +210,7 @@ class HistogramBank:
 
     def _ages(self, batch: Batch) -> Floats:
         """Return the ages of samples: seconds from the reference of their row."""
+        # `take`, which is faster than a fancy index: this runs for every sample of every tick.
         ages = self.references.take(batch.rows)
         return np.subtract(batch.times, ages, out=ages)
 
@@ -257,6 +263,7 @@ class HistogramBank:
         """Return the end of the bucket where a row's sum reaches a fraction of its total."""
         if self.is_empty(row):
             return 0.0
+        # The sum leaves out the last slot: what is never reached earlier is reached there.
         lowest, highest = int(self.weights.lowest[row]), int(self.weights.highest[row])
         sums = np.cumsum(self.weights.span(row)[lowest:highest])
         reached = np.searchsorted(sums, fraction * self.weights.totals[row])
@@ -264,6 +271,7 @@ class HistogramBank:
 
     def merge(self, into_row: int, from_rows: ArrayLike) -> None:
         """Merge rows into another one, one after the other."""
+        # One source after the other: the order decides how rounding adds up, as in the original.
         target = np.array([into_row])
         for source in _array(from_rows):
             row = np.array([source])
@@ -306,12 +314,14 @@ class HistogramBank:
     def _merge_into(self, bank: "HistogramBank", targets: Ints, rows: Ints) -> None:
         """Merge rows into those of a bank, whose references must not be older."""
         references = bank.references[targets]
+        # Weights at the same reference add up as they are. Others are scaled in a copy first.
         is_older = self.references[rows] < references
         same, older = np.flatnonzero(~is_older), np.flatnonzero(is_older)
         bank.weights.absorb(targets[same], self.weights, rows[same])
         if len(older):
             scaled = self.weights.taken(rows[older])
             new = self._decay.align(references[older])
+            # A negative power of two: no rounding, unless a weight becomes subnormal.
             exponents = self._decay.exponents(self.references[rows[older]], new)
             scaled.scale(np.arange(len(older)), exponents)
             bank.weights.absorb(targets[older], scaled, np.arange(len(older)))
@@ -350,6 +360,7 @@ class HistogramBank:
         """Add decoded histograms to distinct rows, which take over their references."""
         for begin in range(0, len(rows), _ENCODED_AT_ONCE):
             some, loaded = rows[begin:][:_ENCODED_AT_ONCE], contents[begin:][:_ENCODED_AT_ONCE]
+            # Nothing is scaled to the new reference: callers pass rows that are still empty.
             self.references[some] = [content.reference for content in loaded]
             by_bucket = np.stack([content.weights for content in loaded])
             self.weights.load(

@@ -39,6 +39,7 @@ class BucketScheme:
     def __post_init__(self) -> None:
         if not 0.0 < self.first < self.maximum < math.inf:
             raise ValueError(f"first: {self.first} is not between 0 and maximum {self.maximum}")
+        # Two cells per bucket at least: `find` looks at one boundary per cell and no more.
         if not 1.0 + 2 * _CELL_WIDTH <= self.ratio < math.inf:
             raise ValueError(f"ratio: {self.ratio} is not over 1.016")
         if not 0.0 < self.epsilon < math.inf:
@@ -49,11 +50,13 @@ class BucketScheme:
     @cached_property
     def count(self) -> int:
         """The number of buckets."""
+        # With the default ratio, CPU and memory both need 176 buckets, as in the original.
         return math.ceil(self._position(self.maximum)) + 1
 
     @cached_property
     def starts(self) -> Floats:
         """The least value of each bucket, nominally: the values that percentiles report."""
+        # The sum of a geometric series: bucket 0 is `first` wide, each next one 5 % wider.
         growth = self.ratio - 1.0
         powers = [_power(self.ratio, bucket) for bucket in range(self.count)]
         return np.array([self.first * (power - 1.0) / growth for power in powers])
@@ -67,10 +70,13 @@ class BucketScheme:
         """Return the bucket of each value; everything below zero falls into the first."""
         # The bits of a positive float64 grow with its value, so a shift is enough to find the cell.
         cells = values.view(np.int64) >> _CELL_SHIFT
+        # Example: 0.5 and 0.503 cores share a cell; 0.5 and 0.51 do not. The table then holds the
+        # bucket of each cell, and the one boundary that may lie inside it.
         cells -= self._first_cell
         np.maximum(cells, 0, out=cells)
         np.minimum(cells, len(self._cell_buckets) - 1, out=cells)
         found = self._cell_buckets.take(cells)
+        # uint8 plus bool stays uint8: the comparison moves a value to the next bucket or not.
         found += values >= self._cell_boundaries.take(cells)
         return found
 
@@ -90,6 +96,8 @@ class BucketScheme:
 
     def _boundary(self, bucket: int) -> float:
         value = max(float(self.starts[bucket]), self.first)
+        # `starts` is a few units in the last place off what the logarithm says, in either
+        # direction. Step to the exact float at which the original changes buckets.
         while int(self._position(value)) < bucket:
             value = math.nextafter(value, math.inf)
         while value > self.first and int(self._position(math.nextafter(value, 0.0))) >= bucket:
@@ -143,6 +151,7 @@ _ODD: Final = (
 
 def _logarithm(x: float) -> float:
     """Compute the natural logarithm of a positive number, rounded as the original rounds it."""
+    # `frexp` gives a mantissa from 0.5 on; the series wants one around 1, from 0.71 to 1.41.
     mantissa, exponent = math.frexp(x)
     if mantissa < math.sqrt(2) / 2:
         mantissa, exponent = mantissa * 2, exponent - 1
@@ -154,6 +163,7 @@ def _logarithm(x: float) -> float:
     even = s4 * (_EVEN[0] + s4 * (_EVEN[1] + s4 * _EVEN[2]))
     half = 0.5 * f * f
     tail = s * (half + (odd + even)) + exponent * LN2_LOW
+    # This order of operations decides the last bit; a rearranged sum rounds differently.
     return exponent * LN2_HIGH - ((half - tail) - f)
 
 

@@ -24,7 +24,9 @@ VERSION: Final = "v3"
 MAX_WEIGHT: Final = 10_000
 """Weight of the heaviest bucket of a checkpoint."""
 
+# A uint32 in the original's type.
 _MAX_STORED_WEIGHT: Final = 2**32 - 1
+# Keeps room for sums and powers of two before a float64 becomes infinite.
 _MAX_TOTAL_WEIGHT: Final = 1e300
 # The original writes numbers outside this range with an exponent.
 _PLAIN_FROM: Final = 1e-4
@@ -115,7 +117,9 @@ def encode_histogram(weights: Floats, total_weight: float, reference: float) -> 
     heaviest = weights.max(initial=0.0)
     bucket_weights: dict[int, int] = {}
     if heaviest > 0.0:
+        # Rounded half up, as the original does; `np.rint` would round halves to even.
         stored = np.floor(weights * (MAX_WEIGHT / heaviest) + 0.5).astype(np.int64)
+        # A bucket under a twenty-thousandth of the heaviest one is lost here, as in the original.
         occupied = np.flatnonzero(stored)
         bucket_weights = dict(zip(occupied.tolist(), stored[occupied].tolist(), strict=True))
     return HistogramCheckpoint(_encode_time(reference), bucket_weights, total_weight)
@@ -128,6 +132,7 @@ def decode_histogram(checkpoint: HistogramCheckpoint | None, bucket_count: int) 
     stored_sum = sum(checked.bucket_weights.values())
     if stored_sum == 0:
         return HistogramContent(weights, 0.0, _seconds(checked))
+    # The total is stored exactly and the buckets are rounded, so the total decides the scale.
     ratio = checked.total_weight / stored_sum
     for bucket, stored in checked.bucket_weights.items():
         weights[bucket] = stored * ratio
@@ -142,6 +147,7 @@ def _seconds(checkpoint: HistogramCheckpoint) -> float:
 
 
 def _encode_time(seconds: float) -> datetime | None:
+    # The original writes the zero time of its language as null.
     return None if seconds == ZERO_TIME else _EPOCH + timedelta(seconds=seconds)
 
 
@@ -152,8 +158,10 @@ def _checked(checkpoint: HistogramCheckpoint | None, bucket_count: int) -> Histo
     if checkpoint.total_weight < 0.0:
         text = _format_number(checkpoint.total_weight)
         raise CheckpointError(CheckpointFault.NEGATIVE_TOTAL, text)
+    # Sorted, so that the same record always gets the same message.
     for bucket, weight in sorted(checkpoint.bucket_weights.items()):
         _check_bucket(bucket, weight, bucket_count)
+    # Written with `not`, so that NaN is refused as well.
     if not checkpoint.total_weight <= _MAX_TOTAL_WEIGHT:
         total = checkpoint.total_weight
         raise CheckpointError(CheckpointFault.TOTAL_TOO_LARGE, total, _MAX_TOTAL_WEIGHT)

@@ -28,11 +28,13 @@ _ZERO_MICROSECONDS: Final = int(ZERO_TIME) * 10**6
 
 # After 100 half-lives a fresh sample weighs 2^100; the original moves the reference there too.
 _MAX_HALF_LIVES: Final = 100
+# The longest `time.Duration` of the original: 2^63 - 1 nanoseconds, 292 years.
 _LONGEST_SPAN: Final = (2**63 - 1) / 1e9
 # Intermediate arrays of this many numbers stay in the processor's second-level cache.
 _AT_ONCE: Final = 1 << 13
 _EXPONENT_BIAS: Final = 1023
 _MANTISSA_BITS: Final = 52
+# Below 2^-1022 a float64 has no exponent of its own that `_scaled` could write.
 _LEAST_NORMAL_EXPONENT: Final = -1000
 _LONGEST_HALF_LIFE: Final = timedelta(seconds=math.floor(_LONGEST_SPAN / _MAX_HALF_LIVES))
 
@@ -59,6 +61,7 @@ class Decay:
 
     def align(self, times: Floats) -> Floats:
         """Return the multiple of the half-life nearest to each time, halves rounded up."""
+        # In whole microseconds: the remainder of float64 seconds since the year 1 would be rounded.
         since_zero = np.rint(times * 1e6).astype(np.int64) - _ZERO_MICROSECONDS
         rest = since_zero % self._microseconds
         up = rest >= self._microseconds - rest
@@ -68,6 +71,8 @@ class Decay:
 
     def exponents(self, old: Floats, new: Floats) -> NDArray[np.int32]:
         """Return the power of two that scales weights kept at an old reference to a new one."""
+        # Whole exponents: both references are multiples of the half-life, but for those of a
+        # foreign checkpoint, and rounding those is what the original does too.
         spans = np.clip(old - new, -_LONGEST_SPAN, _LONGEST_SPAN)
         return np.floor(spans / self._seconds + 0.5).astype(np.int32)
 
@@ -76,6 +81,7 @@ class Decay:
         factors = np.empty(len(ages))
         for first in range(0, len(ages), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
+            # Only the lower end saturates here: what is too new was caught by `overdue`.
             half_lives = np.maximum(ages[part], -_LONGEST_SPAN)
             half_lives /= self._seconds
             factors[part] = _power_of_two(half_lives)
@@ -98,10 +104,12 @@ def _power_of_two(x: Floats) -> Floats:
     The C library's last bit differs for one number in ten. Where a percentile falls exactly between
     two buckets the last bit decides.
     """
+    # x = whole + x with |x| <= 0.5. Halves go away from zero, as in the original, not to even.
     whole = np.copysign(0.5, x)
     whole += x
     np.trunc(whole, out=whole)
     x -= whole
+    # ln 2 in two parts: the low one carries what the product with the high one loses.
     low = x * -LN2_LOW
     x *= LN2_HIGH
     r = x - low
@@ -124,6 +132,7 @@ def _scaled(numbers: Floats, exponents: Floats) -> Floats:
     if exponents.min(initial=0.0) < _LEAST_NORMAL_EXPONENT:
         return np.ldexp(numbers, exponents.astype(np.int32))
     # Powers of two written bit by bit: several times faster than a call of the C library for each.
+    # Example: 3 + 1023 in the exponent field, above 52 zero bits of mantissa, is 2^3.
     powers = exponents.astype(np.int64)
     powers += _EXPONENT_BIAS
     powers <<= _MANTISSA_BITS

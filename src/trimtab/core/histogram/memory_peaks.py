@@ -80,6 +80,8 @@ def fold(
     """
     # A run is the readings of one container that fall into the same interval. Shapes: readings.*
     # and steps [readings]; owners, opens, ends, peaks.* and booked.* [runs]; all others [windows].
+    # Example with an interval of 24 h, a window that ends at 48 h and readings at 40, 50 and 80 h:
+    # steps are [0, 1, 2], so two windows open, which end at 72 and 96 h.
     first = readings.time[run_starts(readings.window)]
     anchors = np.where(np.isnan(windows.end), first, windows.end)
     steps = _steps_after(anchors, readings, intervals)
@@ -88,13 +90,19 @@ def fold(
     ends = anchors[owners] + steps[runs] * intervals[owners]
     peaks = Peaks(owners, np.maximum.reduceat(readings.value, runs), ends)
 
+    # Only the first run of a container, with step 0, replaces a peak that is booked already.
     booked = Peaks(owners, windows.peak[owners], ends)
     if keeps_zero_peaks:
+        # The original replaces only a peak other than 0, so a window that began with 0 keeps it.
         began_with = np.where(opens, readings.value[runs], booked.value)
         peaks = Peaks(owners, np.where(began_with == 0, 0.0, peaks.value), ends)
+    # An equal reading changes nothing: subtracting and adding the same weight is not free of
+    # rounding.
     rises = ~opens & (peaks.value > booked.value)
+    # A container that filled several windows keeps the newest as its current one.
     last = np.append(run_starts(owners)[1:], len(owners)) - 1
     current = _shift(windows, ends[last], opens[last])
+    # -inf stands for "no new peak": `_raise_peaks` tests for >= 0, and a peak may be 0.
     risen = np.where((opens | rises)[last], peaks.value[last], -np.inf)
     return Folding(
         _raise_peaks(current, risen, from_oom_kills=from_oom_kills),
@@ -115,6 +123,7 @@ def run_starts(*columns: Ints | Floats) -> Ints:
 def _steps_after(anchors: Floats, readings: Readings, intervals: Floats) -> Floats:
     """Return, per reading, the number of windows after the current one; 0 is the current one."""
     past_end = readings.time - anchors[readings.window]
+    # A reading at the very end of a window belongs to the next one: windows are half-open.
     whole = np.floor(past_end / intervals[readings.window])
     # A reading before the window, such as a late OOM kill, counts for the current window.
     return np.where(past_end < 0, 0.0, whole + 1)

@@ -13,6 +13,7 @@ import numpy as np
 
 from trimtab.core.histogram.buckets import MEMORY_BUCKETS, Floats, Ints
 
+# A level is kept only if it is higher than all younger ones, so sixteen are rarely reached.
 MOST_LEVELS: Final = 16
 """Maximum number of levels of one aggregate; beyond it the lowest is forgotten."""
 
@@ -31,6 +32,7 @@ def highest_need(most_bytes: int, margin_fraction: float) -> int:
 
     A target is the end of the bucket that the need falls into, and the margin above it.
     """
+    # The margin comes on top of the bucket's end, so both limit what a node can still hold.
     targets = MEMORY_BUCKETS.ends * (1 + margin_fraction)
     fitting = int(np.searchsorted(targets, most_bytes, side="right"))
     if fitting in {0, MEMORY_BUCKETS.count}:
@@ -49,6 +51,8 @@ def add_level(levels: tuple[OomLevel, ...], new: OomLevel) -> tuple[OomLevel, ..
     others = [
         old for old in levels if old.needed_bytes > new.needed_bytes or old.seconds > new.seconds
     ]
+    # Example: 3 GiB a week ago and 2 GiB today both stay: once the first has expired, the second is
+    # the floor. 2 GiB a week ago and 3 GiB today leave only the latter.
     kept = sorted([*others, new], key=lambda level: level.needed_bytes, reverse=True)
     return tuple(kept[:MOST_LEVELS])
 
@@ -72,6 +76,7 @@ class OomLedger:
 
     def remember(self, rows: Ints, needed: Floats, times: Floats) -> None:
         """Add the needs that kills showed."""
+        # A loop, since kills are few; arrays would cost more than they save.
         for row, amount, time in zip(rows.tolist(), needed.tolist(), times.tolist(), strict=True):
             self.put(row, [OomLevel(int(amount), time)])
 
@@ -90,6 +95,7 @@ class OomLedger:
         `now` is one moment, or one for each aggregate.
         """
         changed, oldest = [], now - lifetimes
+        # A copy: rows without any level left are removed while this runs.
         for row, levels in list(self._levels.items()):
             kept = tuple(one for one in levels if one.seconds > oldest[row])
             if kept != levels:
@@ -103,5 +109,6 @@ class OomLedger:
         """Return the highest level of each of the first `size` rows; 0 where there is none."""
         floors = np.zeros(size)
         rows = np.fromiter(self._levels, np.int64, len(self._levels))
+        # Levels are sorted from the highest on.
         floors[rows] = [levels[0].needed_bytes for levels in self._levels.values()]
         return floors

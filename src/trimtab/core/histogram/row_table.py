@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 _FIRST_CAPACITY = 64
 
 
+# Copying a column costs about as much as `ufunc.at` on an eighth of its rows.
 _WORTH_A_COPY = 8
 
 
@@ -57,6 +58,7 @@ class Rows:
             self.data[row] = self._blank
             return row
         if self._end == len(self.data):
+            # Doubled each time, so that adding n rows copies at most 2n.
             self.data = np.concatenate([self.data, np.full(len(self.data), self._blank)])
         self._end += 1
         return self._end - 1

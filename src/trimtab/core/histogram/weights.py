@@ -44,6 +44,7 @@ class Weights:
         self.lowest = grown(self.lowest, capacity)
         self.highest = grown(self.highest, capacity)
         self._limits = grown(self._limits, capacity)
+        # Line by line, since `grown` adds room at the end and rows are the last axis here.
         reached = [grown(line, capacity) for line in self._reached]
         self._reached = np.array(reached, np.uint8).reshape(-1, capacity)
         self._forget(np.arange(known, capacity))
@@ -55,6 +56,7 @@ class Weights:
 
     def _forget(self, rows: Ints) -> None:
         self.totals[rows] = 0.0
+        # Crossed over, so that the first `minimum` and `maximum` set both ends.
         self.lowest[rows], self.highest[rows] = self.bucket_count - 1, 0
         self._limits[rows] = _UNKNOWN
 
@@ -70,6 +72,7 @@ class Weights:
 
     def add(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
         """Add to buckets and totals, one sample after the other."""
+        # No limit is reset here: `_limits` allow for any sample that is added (decision 0006).
         np.add.at(self.totals, rows, weights)
         self._add_inside(rows, buckets, weights)
 
@@ -78,6 +81,7 @@ class Weights:
         self.totals[rows] += totals
         lines, buckets = np.nonzero(by_bucket)
         self._add_inside(rows[lines], buckets.astype(np.uint8), by_bucket[lines, buckets])
+        # Weight from elsewhere is not a sample at the present total, so nothing remembered holds.
         self._limits[rows] = _UNKNOWN
 
     def absorb(self, targets: Ints, sources: "Weights", rows: Ints) -> None:
@@ -94,6 +98,7 @@ class Weights:
         some = weights > 0.0
         if not some.all():
             rows, buckets, weights = rows[some], buckets[some], weights[some]
+        # Most samples fall into the span and stop here: only others may need a wider window.
         beyond = np.flatnonzero((buckets < self.lowest[rows]) | (buckets > self.highest[rows]))
         if len(beyond):
             self._reserve(rows[beyond], buckets[beyond], buckets[beyond])
@@ -119,6 +124,7 @@ class Weights:
         """Extend spans to those of the buckets that are occupied now."""
         weights = self._arena.look_up(rows, buckets)
         occupied = weights >= self.epsilon
+        # `.at`, since a row may have several new buckets in one batch.
         np.minimum.at(self.lowest, rows[occupied], buckets[occupied])
         np.maximum.at(self.highest, rows[occupied], buckets[occupied])
 
@@ -130,11 +136,13 @@ class Weights:
         np.subtract.at(self.totals, rows, weights)
         self.totals[rows] = self._without_faint(self.totals[rows])
         self._limits[rows] = _UNKNOWN
+        # Outside its window a row has no weight, so there is nothing to subtract.
         inside = ~self._arena.outside(rows, buckets)
         rows, buckets = rows[inside], buckets[inside]
         self._arena.add(rows, buckets, -weights[inside])
         left = self._without_faint(self._arena.look_up(rows, buckets))
         self._arena.put(rows, buckets, left)
+        # A bucket that becomes faint in the middle of the span leaves the span as it is.
         at_edge = (buckets == self.lowest[rows]) | (buckets == self.highest[rows])
         self._tighten(list_distinct(rows[at_edge & (left == 0.0)]))
 
@@ -147,6 +155,8 @@ class Weights:
         self._limits[rows] = _UNKNOWN
         for windows in self._arena.windows(rows):
             scaled = np.ldexp(windows.weights, exponents[windows.which])
+            # The original scales only what lies inside the span; faint weight outside stays (rule 1
+            # of `bank.py`).
             kept = np.where(self._outside(windows), windows.weights, scaled)
             self._arena.replace(windows, kept)
         self._tighten(rows)
@@ -155,6 +165,8 @@ class Weights:
         """Recompute the spans of distinct rows."""
         for windows in self._arena.windows(rows):
             occupied, buckets = windows.weights >= self.epsilon, windows.buckets
+            # float64[slots, rows] to one number per row: the neutral element stands where nothing
+            # is.
             lowest = np.where(occupied, buckets, np.uint8(self.bucket_count - 1))
             self.lowest[windows.rows] = lowest.min(axis=0)
             self.highest[windows.rows] = np.where(occupied, buckets, np.uint8(0)).max(axis=0)
@@ -170,6 +182,7 @@ class Weights:
         A sum that never gets there stops at the end of its span. Empty rows have the bucket after
         the last.
         """
+        # Usually one row in twenty per tick after a day of history; the others answer from memory.
         outgrown = self.totals[rows] > self._limits[rows]
         if outgrown.any():
             self._walk(np.arange(len(self.totals))[rows][outgrown])

@@ -20,6 +20,8 @@ from trimtab.core.model.resources import Resource
 TARGET, LOWER, UPPER = range(3)
 
 _UNITS: Final = {Resource.CPU: float(CORE), Resource.MEMORY: 1.0}
+# As in the original: the lower bound is multiplied by (1 + 0.001 / confidence) ** -2, the upper
+# one by 1 + 1 / confidence. After one day of history that doubles the upper bound.
 _LOWER_MULTIPLIER: Final = 0.001
 _UPPER_MULTIPLIER: Final = 1.0
 _MINUTE: Final = timedelta(minutes=1)
@@ -31,10 +33,12 @@ def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -
     More history gives more than 1. A row without samples has its first one at +inf and its last one
     at -inf, and no confidence.
     """
+    # An empty history has +inf and -inf, which would give a negative lifespan.
     known = np.isfinite(first) & np.isfinite(last) & (counts > 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         lifespan = np.where(known, last, 0.0) - np.where(known, first, 0.0)
         ages = np.maximum(lifespan, 0.0) / interval.total_seconds()
+        # The smaller of the days of history and the days of samples: gaps count against it.
         confidences: Floats = np.fmin(ages, counts / np.float64(interval / _MINUTE))
     return confidences
 
@@ -60,6 +64,7 @@ def estimate(
     # Without confidence a factor is infinite, and zero times that is NaN. Both are intended:
     # infinity becomes the largest estimate, and NaN becomes zero and then the floor.
     with np.errstate(invalid="ignore", over="ignore"):
+        # Truncated by itself, as in the original: 101m with 15 % is 101 + 15, not 116.15.
         with_margin = base + buckets.truncate(base * margin_fraction)
         scaled = buckets.truncate(with_margin * confidence_factors(confidences))
     floored = np.maximum(scaled, floors[:, np.newaxis]).astype(np.int64)
@@ -73,11 +78,13 @@ def to_amounts(resource: Resource, percentiles: Floats) -> Floats:
 
 def split_floor(pod_floor: int, live_containers: Ints) -> Ints:
     """Return the part of a pod's floor for one of its containers, given their number."""
+    # Multiplied by the inverse, as in the original: a division rounds differently.
     return buckets.truncate(pod_floor * (1.0 / np.maximum(live_containers, 1))).astype(np.int64)
 
 
 def round_up(amounts: Ints, multiple: int) -> Ints:
     """Round amounts up to a multiple; a multiple of 1 or less leaves them alone."""
+    # Floor division of the negated amount rounds up, without a detour through floats.
     return amounts if multiple <= 1 else -(-amounts // multiple) * multiple
 
 

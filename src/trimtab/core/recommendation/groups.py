@@ -22,12 +22,15 @@ from trimtab.core.usage.selector_index import AutoscalerAggregates
 
 _GROUP: Final = np.dtype(
     [
+        # Number of aggregates, and of containers that share the floor of a pod.
         ("size", np.int64),
         ("live", np.int64),
+        # Policy: caps and controlled resources, a column for each of `BOTH`.
         ("min", np.int64, len(BOTH)),
         ("max", np.int64, len(BOTH)),
         ("controlled", np.bool_, len(BOTH)),
         ("integer_cpu", np.bool_),
+        # Row of the held target, or NOT_HELD; and whether that target is in use now.
         ("held_row", np.int64),
         ("is_held", np.bool_),
     ]
@@ -68,6 +71,7 @@ class GroupColumns:
     @property
     def starts(self) -> Ints:
         """The index of the first aggregate of each group."""
+        # Sizes [2, 1, 3] give starts [0, 2, 3].
         return np.cumsum(self.sizes) - self.sizes
 
     def only(self, chosen: Booleans) -> "GroupColumns":

@@ -31,6 +31,7 @@ from trimtab.core.usage.cluster_usage import Usage
 _NUMBERS: Final = (estimators.TARGET, estimators.LOWER, estimators.UPPER, estimators.UPPER + 1)
 """The columns of each resource; the last one is the uncapped target."""
 
+# Markers below any amount, so that numbers stay int64 and comparing them stays one operation.
 _NOT_CONTROLLED: Final = -1
 NO_SAMPLES: Final = -2
 """Stands for an amount without any sample."""
@@ -92,6 +93,8 @@ class Publications:
         A bound that moved in no way that matters by the settings does not count as a change;
         without settings every move matters.
         """
+        # Altered autoscalers are published whatever their numbers are: their status is that of
+        # other containers, or of an object that was replaced.
         altered = self.renew()
         self._spans = None
         differs: Booleans = self._last_published != self._numbers
@@ -121,6 +124,7 @@ class Publications:
         if renewed:
             self.held.relink(self._layout)
         self.held.take_in()
+        # Only groups that got samples, or other inputs, are estimated again.
         stale = self._fed_since_last_time()
         for name in renewed:
             stale[self._places[name]] = True
@@ -193,6 +197,8 @@ class Publications:
         moved = far_moves(published, numbers, nearest) & ~weighty
         # Nothing compares an uncapped target with a request.
         moved[:, :, _NUMBERS[-1]] = False
+        # A bound that passes a request changes what the updater does, however short its way is
+        # (decision 0052).
         if moved.any():
             weighty |= moved & passing_moves(published, numbers, self._request_spans())
         return weighty
@@ -221,6 +227,7 @@ class Publications:
         renewed = [name for name in before if name in learners]
         feeders = self._usage.aggregates.ints("feeders")
         for name in renewed:
+            # Made before the blocks are laid out: `held_row` is part of the layout.
             block = make_block(learners[name], feeders, self._settings)
             self.held.assign(learners[name], block, self._published(name, before[name]))
             self._blocks[name] = block
@@ -247,6 +254,8 @@ class Publications:
         for name, block in self._blocks.items():
             places[name] = slice(offset, offset + len(block.container_names))
             offset = places[name].stop
+        # Unaltered autoscalers keep their numbers at their new place; all others start as never
+        # published.
         numbers, published, saved = (_blank_numbers(offset) for _ in range(3))
         for name in places.keys() & self._places.keys() - altered:
             numbers[places[name]] = self._numbers[self._places[name]]
@@ -292,6 +301,8 @@ def _estimate(
         numbers[:, column] = np.where(controlled[:, [column]], working.published(), _NOT_CONTROLLED)
     # The floor is for usage that is known to be small, not for unknown usage.
     numbers[lacking & controlled] = NO_SAMPLES
+    # Nothing of either resource: no record for the container, also where a resource is not
+    # controlled (decision 0009).
     numbers[lacking.all(axis=1)] = NO_SAMPLES
     return numbers
 

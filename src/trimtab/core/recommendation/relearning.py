@@ -29,6 +29,7 @@ def find_lost(
     return frozenset(
         published.container_name
         for published in autoscaler.recommendation or ()
+        # `>=` of sets: every resource with a target needs a history of its own.
         if not explained.get(published.container_name, frozenset()) >= published.target.keys()
     )
 
@@ -74,6 +75,7 @@ def keep_up(
         name: _higher(one, now[name]) if name in now else one for name, one in published.items()
     }
     return PublishedRecommendation(
+        # Sorted by name, as recommendations always are: the order alone must not be a change.
         tuple(merged[name] for name in sorted(merged)),
         tuple(name for name in known.without_samples if name not in merged),
     )

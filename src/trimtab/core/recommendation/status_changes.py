@@ -105,6 +105,7 @@ def find_change(
         return StatusChange.TARGET
     if wanted.generation is not None and stored.generation != wanted.generation:
         return StatusChange.SPEC
+    # In this order: the first difference found is the weightiest.
     if _essence(stored.conditions) != _essence(wanted.conditions):
         return StatusChange.CONDITION
     moves = [
@@ -165,6 +166,7 @@ def due_small_changes(
     together ever after.
     """
     ripe = [name for name, since in waiting.items() if now - since >= patience]
+    # The name breaks ties, so that a run of one seed is always the same.
     return sorted(ripe, key=lambda name: (waiting[name], name))[:share]
 
 
@@ -198,6 +200,8 @@ def _passes(
     for resource, amount in (after or {}).items():
         least, most = spans.get(resource, (math.nan, math.nan))
         was = (before or {}).get(resource, amount)
+        # The request lies between the old and the new bound. NaN fails, so nothing is passed where
+        # nothing is requested.
         if amount != was and least <= max(was, amount) and min(was, amount) <= most:
             return True
     return False
@@ -206,6 +210,7 @@ def _passes(
 def relative_move(before: int, after: int) -> float:
     """Return the part of its former amount by which it moved; a step of one counts little."""
     step = abs(after - before)
+    # Zero counts as one: a bound that rises from zero has moved far.
     return step / max(before, 1) if step > 1 else step * _LEAST
 
 

@@ -87,7 +87,9 @@ def estimate_steps(
 
     `held` is float64[groups, resources, 3]: targets and bounds of groups that hold their targets.
     """
+    # One pass for all groups and both resources; an explanation calls it for a single group.
     found = _Found(aggregates, layout, merge_history(aggregates, layout), held)
+    # `reduceat` needs ascending starts, and at least one aggregate in each group.
     needed = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
     # OOM kills say nothing about CPU.
     floors = {Resource.MEMORY: needed, Resource.CPU: np.zeros_like(needed)}
@@ -122,6 +124,7 @@ def _work_out(
     reached, empty = _merge_buckets(found.aggregates, resource, layout)
     percentiles = found.aggregates.bank(resource).ends_of(reached)
     floors = _split_floors(resource, layout, of_resource.pod_floor)
+    # By the CPU samples for both resources, as in the original: memory has one peak per day.
     confidences = estimators.confidence(
         history.first, history.last, history.count, of_resource.confidence_interval
     )
@@ -147,6 +150,7 @@ def _work_out(
 
 
 def _split_floors(resource: Resource, layout: GroupColumns, pod_floor: int) -> Ints:
+    # int64[groups]: a pod of three containers splits 25m into 8m each.
     floors = estimators.split_floor(pod_floor, layout.groups["live"])
     least = layout.groups["min"][:, BOTH.index(resource)]
     # A policy whose `minAllowed` is below the floor intends that.
@@ -195,9 +199,11 @@ def _merge_buckets(
     reached = np.zeros((len(sizes), len(bank.quantiles)), np.uint8)
     empty = np.zeros(len(sizes), np.bool_)
     alone, together = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
+    # The remembered percentiles of the bank answer for these; only real merges walk histograms.
     lone_rows = rows[layout.starts[alone]]
     reached[alone], empty[alone] = bank.reached(lone_rows), bank.is_empty(lone_rows)
     if len(together):
+        # Sizes [1, 3, 2] give members [F, T, T, T, T, T] and group_of [0, 0, 0, 1, 1].
         members = np.repeat(sizes > 1, sizes)
         group_of = np.repeat(np.arange(len(together)), sizes[together])
         merged = bank.merged_by(rows[members], group_of, len(together))

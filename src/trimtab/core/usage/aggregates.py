@@ -37,16 +37,20 @@ MEMORY_WEIGHT: Final = 1.0
 _BLANK: Final = np.array(
     (0, 0, False, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0),
     dtype=[
+        # Rows in the two banks, and whether anything was added since the last `drain_fed`.
         ("cpu_row", np.int64),
         ("memory_row", np.int64),
         ("fed", np.bool_),
+        # Times of the first and last CPU sample and their number; confidence follows from these.
         ("first", np.float64),
         ("last", np.float64),
         ("count", np.int64),
+        # Memory readings, creation, and the containers that feed the aggregate now, and since when.
         ("last_memory", np.float64),
         ("created", np.float64),
         ("feeders", np.int64),
         ("live_since", np.float64),
+        # Settings, the operator's or a policy's: seconds, seconds, a factor, bytes.
         ("interval", np.float64),
         ("lifetime", np.float64),
         ("bump_ratio", np.float64),
@@ -54,6 +58,7 @@ _BLANK: Final = np.array(
     ],
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# The count is compared as a float64: above this a float64 no longer counts one by one.
 _MOST_SAMPLES: Final = 2**53
 _Value = TypeVar("_Value")
 
@@ -170,6 +175,8 @@ class Aggregates:
         """Create aggregates without a key from the contents of checkpoints."""
         rows = [self._allocate(each.checkpoint.last_update_time) for each in contents]
         for row, each in zip(rows, contents, strict=True):
+            # The neutral elements of min and max stand for missing times, so that `include` needs
+            # no cases.
             record, checkpoint = self._rows.data[row], each.checkpoint
             record["first"] = to_seconds(checkpoint.first_sample_start, missing=np.inf)
             record["last"] = to_seconds(checkpoint.last_sample_start, missing=-np.inf)
@@ -210,6 +217,7 @@ class Aggregates:
         ours["last"] = max(ours["last"], theirs["last"])
         ours["last_memory"] = max(ours["last_memory"], theirs["last_memory"])
         ours["count"] += theirs["count"]
+        # Otherwise the recommendation would be that of before until the next sample.
         ours["fed"] = True
         self.oom_ledger.put(row, self.oom_ledger.levels([other]))
 
@@ -225,6 +233,7 @@ class Aggregates:
         row_table.fold_in(np.minimum, data["first"], rows, times)
         row_table.fold_in(np.maximum, data["last"], rows, times)
         row_table.fold_in(np.add, data["count"], rows, 1)
+        # No `fold_in` here: setting True twice does no harm.
         data["fed"][rows] = True
 
     def book_peaks(self, owners: Ints, peaks: Peaks) -> None:
@@ -235,6 +244,7 @@ class Aggregates:
 
     def book_windows(self, windows: Sequence[tuple[int, ContainerMemory]]) -> None:
         """Add the peaks of remembered windows to the aggregates they are paired with."""
+        # After a start thousands of containers resume: one call for all of them.
         rows = np.array([row for row, _ in windows], np.int64)
         held = [
             (place, memory.peak, memory.window_end)
@@ -266,6 +276,7 @@ class Aggregates:
     def restore_kills(self, row: int, levels: Iterable[OomLevel]) -> None:
         """Restore the OOM levels that were known before a restart."""
         if self._settings.keeps_oom_ledger:
+            # Marked as fed, like any change of a floor: only fed rows are estimated again.
             self.oom_ledger.put(row, levels)
             self._rows.data["fed"][row] = True
 
@@ -324,6 +335,7 @@ def expendable(
     kill survives in containers too short-lived for a CPU sample. An aggregate that a running
     container feeds stays.
     """
+    # The rule of the original's garbage collection, on arrays.
     return ~live & ((idle_seconds >= lifetimes) | (~sampled & ~contributive))
 
 

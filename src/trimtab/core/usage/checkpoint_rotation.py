@@ -54,6 +54,8 @@ def list_due(
     now. Last come those that would otherwise wait longer than a rotation. Quiet autoscalers
     recommend what they did when they were last saved; their rotation is longer.
     """
+    # False sorts before True: what was never saved comes first. Names break ties, so that the order
+    # does not depend on that of a dict.
     order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
     first = [name for name in order if name in young]
     settled = [name for name in order if name not in young]
@@ -91,6 +93,7 @@ def awaits_news(turn: Turn, now: datetime) -> bool:
 
 def fair_share(count: int, *, rotation: timedelta, tick: timedelta) -> int:
     """Return the number of turns in one tick, if each of `count` has one turn in a rotation."""
+    # Rounded up: rounded down, a small cluster would have no turn at all.
     return ceil(count * min(1.0, tick / rotation))
 
 
@@ -98,6 +101,7 @@ def spread_turns(
     names: Sequence[AutoscalerName], now: datetime, *, rotation: timedelta, tick: timedelta
 ) -> dict[AutoscalerName, datetime]:
     """Return start times that spread the turns of autoscalers that were all saved at once."""
+    # One tick less than a rotation: the oldest is due at once and the youngest in time.
     span = max(timedelta(), rotation - tick)
     return {name: now - span * place / len(names) for place, name in enumerate(names)}
 
@@ -132,6 +136,8 @@ def find_orphans(
     An object that cannot be read still exists. If even its name is unreadable, it may be any
     autoscaler of its namespace.
     """
+    # An autoscaler that the API server lists and nobody can decode still owns its checkpoints
+    # (decision 0008).
     nameless = {one.namespace for one in unreadable if not one.name}
     if "" in nameless:
         return set()
@@ -143,4 +149,5 @@ def find_orphans(
 
 
 def _may_be_saved(turn: Turn, now: datetime, rotation: timedelta) -> bool:
+    # Rounded-up shares come around early; half a rotation keeps a turn from coming twice.
     return not turn.is_saved or now - turn.since >= rotation / 2

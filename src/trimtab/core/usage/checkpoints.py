@@ -55,7 +55,10 @@ def encode_checkpoints(
     """
     learners = usage.links.learners
     members = _list_members(
-        usage, [name for name in autoscalers if learners[name].selector is not None]
+        # Without a selector the autoscaler has no live aggregates, so its checkpoints would be
+        # those of before.
+        usage,
+        [name for name in autoscalers if learners[name].selector is not None],
     )
     memory = _merge(usage, Resource.MEMORY, members)
     _take_back_open_peaks(memory, usage, members, to_seconds(now, missing=0.0))
@@ -74,6 +77,7 @@ def count_samples(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> dict[A
     """Count the CPU samples that each of these autoscalers knows."""
     members = _list_members(usage, autoscalers)
     counts = np.zeros(len(members.keys), dtype=np.int64)
+    # `.at`: a checkpoint may have many aggregates.
     np.add.at(counts, members.group, usage.aggregates.ints("count")[members.rows])
     totals: Counter[AutoscalerName] = Counter()
     for (name, _), count in zip(members.keys, counts.tolist(), strict=True):
@@ -102,6 +106,7 @@ def is_lighter(
         (checkpoint.cpu_histogram, stored.cpu_histogram),
         (checkpoint.memory_histogram, stored.memory_histogram),
     )
+    # Lighter in either resource is enough: writing would lose that part.
     return any(
         _log_weight(ours, half_life) < _log_weight(theirs, half_life) - _NOTICEABLE
         for (ours, theirs), half_life in zip(pairs, half_lives, strict=True)
@@ -123,6 +128,8 @@ def _log_weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
     readable = histogram.total_weight > 0 and any(histogram.bucket_weights.values())
     if not readable or histogram.reference_time is None:
         return -math.inf
+    # The weight as of the epoch would be total * 2^(reference / half-life), far beyond a float64:
+    # compare its logarithm.
     half_lives = to_seconds(histogram.reference_time, missing=0.0) / half_life.total_seconds()
     return math.log2(histogram.total_weight) + half_lives
 
@@ -153,11 +160,14 @@ def _take_back_open_peaks(
     """Subtract each open window's peak from every checkpoint that its aggregate went into."""
     open_windows = np.flatnonzero(usage.containers.floats("window_end") > now)
     windows = usage.containers.windows(open_windows)
+    # One aggregate may go into the checkpoints of several autoscalers. Sort the pairs by aggregate,
+    # find the range of each owner, and repeat its window for every pair in that range.
     owners = usage.containers.aggregate[open_windows]
     order = np.argsort(members.rows, kind="stable")
     first = np.searchsorted(members.rows[order], owners, side="left")
     counts = np.searchsorted(members.rows[order], owners, side="right") - first
     starts = np.cumsum(counts) - counts
+    # Counts [2, 0, 1] with first [4, 7, 9] give places [4, 5, 9].
     places = np.arange(counts.sum()) - np.repeat(starts - first, counts)
     memory.subtract(
         members.group[order][places],
@@ -172,6 +182,7 @@ def _encode(
 ) -> dict[CheckpointKey, AggregateCheckpoint]:
     cpu = _merge(usage, Resource.CPU, members)
     first = np.full(len(members.keys), np.inf)
+    # -inf: no sample yet.
     last, counts = -first, np.zeros(len(members.keys), dtype=np.int64)
     np.minimum.at(first, members.group, usage.aggregates.floats("first")[members.rows])
     np.maximum.at(last, members.group, usage.aggregates.floats("last")[members.rows])

@@ -89,8 +89,10 @@ class Usage:
     ) -> None:
         """Record that exactly these containers of a pod feed the aggregates of these labels."""
         born = to_seconds(created_at, missing=-math.inf)
+        # One object for all pods with these labels: they are compared in every tick.
         label_set = self.links.shared_labels(pod.namespace, tuple(sorted(labels.items())))
         tracked = self._pods.get(pod, _Tracked(label_set, {}))
+        # Sorted below: the order in which rows are made must not depend on the hashes of names.
         names = set(container_names)
         for gone in sorted(tracked.containers.keys() - names):
             self._remove_container(pod, tracked, gone)
@@ -136,6 +138,8 @@ class Usage:
 
         The result is float64[groups, resources, 2], NaN where nothing is requested.
         """
+        # First fold containers into aggregates, then aggregates into groups. `fmin` and `fmax` skip
+        # NaN, which stands for no request.
         rows = np.flatnonzero(self.containers.aggregate >= 0)
         owners = self.containers.aggregate[rows]
         spans = np.full((len(starts), len(BOTH), 2), np.nan)
@@ -164,6 +168,7 @@ class Usage:
     ) -> Ints:
         """Return the rows of containers given in columns, -1 for each that is not tracked."""
         places = zip(namespaces, pods, names, strict=True)
+        # In C throughout: this looks up every container of the cluster in every tick.
         found = map(self._places.get, places, repeat(-1))
         return np.fromiter(found, np.int64, len(names))
 
@@ -244,6 +249,8 @@ class Usage:
         rows = self.links.linked_rows(known.name)
         self.links.remove_learner(known.name)
         last = known.last_selector
+        # None means that the target is missing for a moment. Only another selector says that what
+        # was restored describes other pods.
         if selector is not None and last is not None and selector != last:
             self._release(known.restored.values())
             known.restored.clear()
@@ -251,6 +258,7 @@ class Usage:
             autoscaler, selector, restored=known.restored, last_selector=last
         )
         self.links.add_learner(renewed)
+        # Its policy no longer applies to aggregates that others still learn from.
         self._override(rows)
 
     def unlearn(self, name: AutoscalerName) -> None:
@@ -282,6 +290,7 @@ class Usage:
         """Restore many checkpoints, which is cheaper than one after the other."""
         rows = self.aggregates.restore(list(contents.values()))
         for (name, container_name), row in zip(contents, rows, strict=True):
+            # A checkpoint replaces what was restored before: both describe the same past.
             self.drop_restored(name, container_name)
             self.links.put_restored(name, container_name, row)
         for name in {name for name, _ in contents}:
@@ -315,6 +324,7 @@ class Usage:
         container_name = self.aggregates.key(row).container_name
         for name in sorted(self.links.learners_of(row)):
             learner = self.links.learners[name]
+            # Each autoscaler gets a copy: from here on their selectors may part.
             if container_name not in learner.restored:
                 self.links.put_restored(name, container_name, self.aggregates.start(now))
                 self._override_restored(learner)
@@ -361,6 +371,7 @@ class Usage:
         if expected is None:
             return
         aggregate = int(self.containers.aggregate[row])
+        # Of several autoscalers with checkpoints of the same container the newest window counts.
         mine = [one for one in expected if self._may_learn(one.owner, aggregate)]
         newest = max(mine, key=lambda one: one.memory.last_memory, default=None)
         memory = ContainerMemory() if newest is None else newest.memory
@@ -370,6 +381,7 @@ class Usage:
         covered = [newest]
         if newest is not None and not newest.is_booked:
             self._resumed.append((aggregate, memory))
+            # The same window under another autoscaler: booking it once is enough.
             covered += [one for one in mine if one.memory.window_end == memory.window_end]
         if left := [one for one in expected if one not in covered]:
             self._expected[place] = left
@@ -407,6 +419,7 @@ class Usage:
         feeders = self.aggregates.ints("feeders")
         was_live = feeders[aggregate] > 0
         feeders[aggregate] += change
+        # Changes of one replica among many touch nothing: only the first and the last one matter.
         if was_live != (feeders[aggregate] > 0):
             # The pod's floor is split over its live containers, so their number matters.
             self.links.touch(aggregate)

@@ -20,17 +20,22 @@ from trimtab.core.model.resources import Resource, Resources
 _BLANK: Final = np.array(
     (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf, np.nan, np.nan, np.nan, np.nan, 0),
     dtype=[
+        # Where its samples go, and the times of the last ones; -inf before the first.
         ("aggregate", np.int64),
         ("last_cpu", np.float64),
         ("last_memory", np.float64),
+        # The current memory window (`memory_peaks.Windows`).
         ("window_end", np.float64),
         ("usage_peak", np.float64),
         ("oom_peak", np.float64),
+        # Samples up to this time belong to an earlier pod of the same name.
         ("born", np.float64),
+        # Requests and limits in millicores and bytes.
         ("cpu", np.float64),
         ("memory", np.float64),
         ("cpu_limit", np.float64),
         ("memory_limit", np.float64),
+        # The number of the pod's name; only while samples are logged.
         ("pod", np.int64),
     ],
 )
@@ -101,6 +106,7 @@ class Containers:
     def move(self, row: int, aggregate: int) -> None:
         """Make a container feed another aggregate, in the window that it last had there."""
         here = np.array([row])
+        # A peak can be replaced only where it was booked, so the window stays with its aggregate.
         left = self.windows(here)
         parked = self._parked.setdefault(row, {})
         if not np.isnan(left.end[0]):
@@ -116,6 +122,7 @@ class Containers:
     def recall(self, row: int, now: float) -> ContainerMemory:
         """Return the state of a container, to be remembered at that moment."""
         # All fields at once: reading them one by one takes five times as long.
+        # In the order of `_BLANK`.
         _, last_cpu, last_memory, end, usage_peak, oom_peak, *_ = self._rows.data[row].item()
         return ContainerMemory(
             last_cpu,

@@ -34,6 +34,7 @@ _Seat = tuple[AutoscalerName, PodContainer]
 
 _Known = tuple[float, float, float]
 """Times known without history: the first and last sample saved, the first one read live."""
+# Such that `times >= first and times <= last` is True for every sample, or for none.
 _EVERYTHING: Final[_Known] = (-np.inf, np.inf, -np.inf)
 _NOTHING: Final[_Known] = (np.inf, -np.inf, np.inf)
 
@@ -63,6 +64,7 @@ class HistoryReplay:
         take_in = self._usage.add_cpu if resource is Resource.CPU else self._usage.add_memory
         total = SampleCounts()
         for seats in self._seat(past.containers):
+            # A container with several learners is seated once for each, as if it were several.
             is_new = self._uncovered(seats, past)
             rows = self._rows(seats, past, is_new, now)
             samples = Samples(rows[past.owners[is_new]], past.values[is_new], past.times[is_new])
@@ -80,6 +82,7 @@ class HistoryReplay:
             if name in learners and learners[name].selector == selector
         }
         for name in sorted(served):
+            # Only for the pods that the history was read for: a new selector describes others.
             self._hand_over(name, to_seconds(now, missing=0.0))
         for (name, container_name), row in self._aggregates.items():
             if name in served and self._usage.aggregates.holds_anything(row):
@@ -119,9 +122,12 @@ class HistoryReplay:
         """Find the learners of a pod: by its labels, or by owners where labels are unknown."""
         known = self._pods.get(pod, PastPod())
         labels = self._usage.labels_of(PodName(self._namespace, pod))
+        # Labels of live pods come first; those in history may be from before a change.
         if labels is None and known.labels:
             labels = tuple(sorted(known.labels.items()))
         if labels is None:
+            # Owners show the target but no labels: only an autoscaler that has no selector of its
+            # own is for all pods of its target.
             return [name for owner in known.owners for name in self._by_target.get(owner, ())]
         return self._usage.links.matching_learners(self._namespace, labels)
 
@@ -145,6 +151,7 @@ class HistoryReplay:
         keys = [None if seat is None else (seat[0], seat[1][1]) for seat in seats]
         known = {key: self._known(key) for key in set(keys) if key is not None}
         spans = [_EVERYTHING if key is None else known[key] for key in keys]
+        # float64[containers, 3], taken apart by column.
         first_saved, last_saved, live_from = np.array(spans).reshape(-1, 3).T
         times, owners = past.times, past.owners
         is_saved = (times >= first_saved[owners]) & (times <= last_saved[owners])
@@ -206,6 +213,7 @@ class HistoryReplay:
         end = np.nan if live is None else containers.floats("window_end")[live]
         if np.isfinite(end):
             interval = self._usage.aggregates.floats("interval")[containers.aggregate[row]]
+            # The first past window must end a whole number of intervals before the live one ends.
             windows = np.ceil((end - begin) / interval)
             containers.floats("window_end")[row] = end - max(windows, 1.0) * interval
 
@@ -220,6 +228,7 @@ class HistoryReplay:
             for (owner, container), row in self._containers.items()
             if owner == name and (live := self._live(container)) is not None
         ]
+        # int64[2, pairs]; the reshape keeps two columns where there are no pairs.
         past, live_rows = np.array(pairs, np.int64).reshape(-1, 2).T
         containers = self._usage.containers
         for column in ("last_cpu", "last_memory"):
@@ -230,6 +239,7 @@ class HistoryReplay:
         # read since lie in it.
         goes_on = np.isnan(current.end) | (current.end == before.end)
         goes_on |= (before.end > now) & (before.end < current.end)
+        # Without a past window there is nothing to move.
         goes_on &= np.isfinite(before.end)
         self._join(past[goes_on], live_rows[goes_on])
 
@@ -239,6 +249,7 @@ class HistoryReplay:
         before, current = containers.windows(past), containers.windows(live)
         places = np.arange(len(past))
         old, new = containers.aggregate[past], containers.aggregate[live]
+        # Both peaks of the window are taken back, and the larger of each kind is booked once.
         aggregates.take_back_peaks(old, Peaks(places, before.peak, before.end))
         booked = Peaks(places, current.peak, current.end).only(np.isfinite(current.end))
         aggregates.take_back_peaks(new, booked)

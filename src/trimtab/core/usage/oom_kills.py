@@ -26,6 +26,7 @@ class OomKill:
 
 def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
     """Return the kills that the later observation of a pod shows and the earlier one did not."""
+    # A container that the earlier observation lacks has no state to compare with.
     known = {container.name: container for container in before.containers}
     return tuple(
         kill
@@ -41,6 +42,7 @@ def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
     Once a pod was resized in place, a container that runs again may have more because of that very
     kill. Judged by its present request, the kill would ask for more at each first observation.
     """
+    # As if an earlier observation had shown the same pod without any kill.
     unharmed = [
         replace(container, termination=None, last_termination=None) for container in pod.containers
     ]
@@ -69,6 +71,7 @@ def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:
 
 
 def _kill_times(container: Container) -> set[datetime]:
+    # The kubelet moves a termination from `state` to `lastState` when it restarts a container.
     ends = (container.termination, container.last_termination)
     return {
         end.finished_at

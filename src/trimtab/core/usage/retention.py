@@ -39,6 +39,7 @@ def collect_garbage(
     """
     seconds = to_seconds(now, missing=0.0)
     chosen = _expendable_rows(usage, seconds, ended, abandoned)
+    # Pods that ended may still be listed for days; they bring no more samples.
     # Sorted: freed rows are used again in this order, which a set does not fix.
     for pod in sorted(ended, key=lambda pod: (pod.namespace, pod.name)):
         usage.release_from(pod, chosen)
@@ -58,11 +59,14 @@ def _expendable_rows(
     feeders = aggregates.ints("feeders")
     activity = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))[rows]
     sampled = np.isfinite(activity)
+    # Never sampled: its age counts from when it was created.
     since = np.where(sampled, activity, aggregates.floats("created")[rows])
     chosen = expendable(
         idle_seconds=now - since,
         lifetimes=aggregates.floats("lifetime")[rows],
         sampled=sampled,
+        # A pod that ended no longer keeps an aggregate alive, but its workload may start another
+        # one that would feed it again, unless that is gone as well.
         live=(feeders - usage.count_feeders(ended))[rows] > 0,
         contributive=(feeders - usage.count_feeders(abandoned))[rows] > 0,
     )
@@ -73,6 +77,7 @@ def _ghosts(usage: Usage, now: float) -> Iterator[CheckpointKey]:
     for learner in usage.links.learners.values():
         gone = [name for name in sorted(learner.restored) if name not in learner.linked]
         past = [name for name in gone if _is_past(usage, learner.restored[name], now)]
+        # Without any live pod the workload may just be scaled to zero: its histories stay.
         if past and _has_live_container(usage, learner):
             yield from ((learner.name, name) for name in past)
 
@@ -100,6 +105,7 @@ def fold_idle(usage: Usage, now: datetime) -> int:
     idle = to_seconds(now, missing=0.0) - last
     is_old = np.isfinite(last) & (idle >= aggregates.floats("interval")[rows])
     candidates = rows[is_old & (aggregates.ints("feeders")[rows] == 0)].tolist()
+    # Sorted, so that two runs of the same seed merge in the same order.
     chosen = [row for row in sorted(candidates) if usage.links.learners_of(row)]
     for row in chosen:
         usage.fold(row, now)
@@ -117,6 +123,7 @@ def find_stale(
     rows = aggregates.keyed_rows()
     live = (aggregates.ints("feeders") - usage.count_feeders(ended))[rows] > 0
     latest = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))
+    # A container that started a moment ago is not late yet.
     latest = np.maximum(latest, aggregates.floats("live_since"))[rows]
     idle = rows[live & (latest < to_seconds(now - limit, missing=0.0))]
     active = set(rows[live].tolist()) - set(idle.tolist())
@@ -124,6 +131,7 @@ def find_stale(
     for row in idle.tolist():
         container_name = aggregates.key(row).container_name
         for name in links.learners_of(row):
+            # During a rollout the old label set goes quiet while the new one has samples.
             if active.isdisjoint(links.learners[name].linked[container_name]):
                 found.setdefault(name, set()).add(container_name)
     return {name: tuple(sorted(containers)) for name, containers in found.items()}

@@ -71,6 +71,7 @@ class SampleLog:
 
 
 def _join(parts: list[LoggedSamples]) -> LoggedSamples:
+    # Usually one part per tick; it is passed on without a copy.
     if len(parts) <= 1:
         return parts[0] if parts else _NONE
     return LoggedSamples(
@@ -106,5 +107,6 @@ class NameTable:
     def keep(self, used: Iterable[int]) -> None:
         """Forget all names but those of some numbers."""
         wanted = set(used)
+        # Numbers are never used again: a level that still has one would name another pod.
         self._names = {number: name for number, name in self._names.items() if number in wanted}
         self._numbers = {name: number for number, name in self._names.items()}

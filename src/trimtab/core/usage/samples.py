@@ -103,6 +103,8 @@ def add_cpu(
     """Add CPU samples: each must be strictly newer than the last one of its container."""
     sane = _sane(samples, now, MOST_MILLICORES)
     last = containers.floats("last_cpu")
+    # Metrics-server repeats a reading until it has a newer one. Without this the same reading
+    # would count in every tick.
     fresh = sane.pick(sane.times > _newest_before(sane, _known_until(containers, last)))
     last[fresh.containers] = fresh.times
     aggregates.add_cpu(containers.aggregate[fresh.containers], fresh.values / CORE, fresh.times)
@@ -122,6 +124,7 @@ def add_memory(
     """Add memory samples: none may be older than the last one of its container."""
     sane = _sane(samples, now, MOST_BYTES)
     last = containers.floats("last_memory")
+    # >= and not >, as in the original: a repeated memory reading changes no peak.
     fresh = sane.pick(sane.times >= _newest_before(sane, _known_until(containers, last)))
     last[fresh.containers] = fresh.times
     _fold(aggregates, containers, fresh, from_oom_kills=False)
@@ -145,6 +148,7 @@ def add_oom_kills(
     which is what the largest node has to give.
     """
     sane = _sane(kills, now, MOST_BYTES)
+    # One kill of each container at a time: each becomes the last sample that admits the next.
     accepted = [
         _add_one_kill_each(aggregates, containers, turn, ceiling_bytes, log)
         for turn in _turns(sane)
@@ -169,6 +173,7 @@ def _add_one_kill_each(
     if log.is_kept:
         log.kills.append(_logged_kills(containers, timely, ceiling_bytes))
         log.ceiling_bytes = ceiling_bytes
+    # The kill proves that the container got too little, and not that a node could give more.
     needed = np.minimum(_needed(aggregates, containers, timely), ceiling_bytes)
     bumped = Samples(timely.containers, needed, timely.times)
     _fold(aggregates, containers, bumped, from_oom_kills=True)
@@ -191,6 +196,7 @@ def _logged(containers: Containers, samples: Samples, resource: Resource) -> Log
 def _logged_kills(containers: Containers, kills: Samples, ceiling_bytes: float) -> LoggedSamples:
     """Return kills by the limit that was not enough; without a limit, by the memory in use."""
     logged = _logged(containers, kills, Resource.MEMORY)
+    # The limit of the kill itself, if it is known: the pod may have been resized since.
     limits = logged.limits if kills.limits is None else kills.limits
     used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])
     reached = np.minimum(np.where(limits > 0, limits, used), ceiling_bytes)
@@ -205,8 +211,10 @@ def _known_until(containers: Containers, last: Floats) -> Floats:
 def _needed(aggregates: Aggregates, containers: Containers, kills: Samples) -> Floats:
     """Return the amounts of memory that the killed containers should have had."""
     owners = containers.aggregate[kills.containers]
+    # As in the original: the container had its request, and survived its peak.
     used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])
     by_ratio = buckets.truncate(used * aggregates.floats("bump_ratio")[owners])
+    # The larger of the two: 20 % of a small container is too small a step.
     by_bytes = used + aggregates.floats("min_bump")[owners]
     return np.maximum(by_bytes, by_ratio)
 
@@ -218,6 +226,7 @@ def _fold(
         return
     starts = memory_peaks.run_starts(fresh.containers)
     rows = fresh.containers[starts]
+    # Example: containers [4, 4, 9] have starts [0, 2], rows [4, 9] and positions [0, 0, 1].
     positions = np.repeat(np.arange(len(rows)), np.diff(starts, append=len(fresh)))
     owners = containers.aggregate[rows]
     folding = memory_peaks.fold(
@@ -227,6 +236,7 @@ def _fold(
         from_oom_kills=from_oom_kills,
         keeps_zero_peaks=aggregates.keeps_zero_peaks,
     )
+    # First take back, then add: the other order would double a weight for a moment and round it.
     containers.put_windows(rows, folding.windows)
     aggregates.take_back_peaks(owners, folding.removed)
     aggregates.book_peaks(owners, folding.added)
@@ -236,10 +246,12 @@ def _fold(
 def _sane(samples: Samples, now: float, most: float) -> Samples:
     """Return the samples that can be true now, grouped by container, each one's in their order."""
     values, times = samples.values, samples.times
+    # NaN fails all of these comparisons, and so is refused.
     possible = (samples.containers >= 0) & (values >= 0) & (values <= most)
     possible &= (times >= _EARLIEST) & (times < _LATEST) & (times <= now + MOST_AHEAD)
     sane = samples.pick(possible)
     if (sane.containers[1:] < sane.containers[:-1]).any():
+        # A stable sort: the order of a container's own samples must stay.
         sane = sane.pick(np.argsort(sane.containers, kind="stable"))
     return sane
 
@@ -248,6 +260,7 @@ def _newest_before(samples: Samples, last: Floats) -> Floats:
     """Return the time of the newest sample before each one, in the batch or before it."""
     newest = last[samples.containers]
     same = samples.containers[1:] == samples.containers[:-1]
+    # The usual case: one sample of each container per tick.
     if not same.any():
         return newest
     if not (same & (samples.times[1:] < samples.times[:-1])).any():
@@ -259,6 +272,8 @@ def _newest_before(samples: Samples, last: Floats) -> Floats:
     # maximum of it is the running maximum of times that restarts at each container.
     bases = samples.containers * len(moments)
     running = np.maximum.accumulate(bases + ranks)
+    # Example: containers [0, 0, 1], times [5, 7, 6], ranks [0, 2, 1], bases [0, 0, 3], running [0,
+    # 2, 4]. Before the second sample is running 0 - base 0, rank 0, time 5.
     before = moments[np.where(same, running[:-1] - bases[1:], 0)]
     newest[1:] = np.where(same, np.maximum(newest[1:], before), newest[1:])
     return newest

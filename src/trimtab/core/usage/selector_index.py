@@ -20,6 +20,8 @@ from trimtab.core.usage.aggregates import AggregateKey, LabelSet
 
 _Pin: TypeAlias = tuple[str, str, str] | tuple[str]
 """A namespace and one label of it, or the namespace alone."""
+# Example: the selector app in (a, b) has the pins (ns, app, a) and (ns, app, b). A pod with app=a
+# has the pins (ns,), (ns, app, a) and one for each other label: exactly one is shared.
 _Item = TypeVar("_Item")
 
 
@@ -175,6 +177,7 @@ class AggregateIndex:
 
     def policies(self, row: int, container_name: str) -> list[ContainerPolicy]:
         """Return the policies of all learners of an aggregate for its container."""
+        # Sorted: of several policies the first one by name overrides (`Aggregates.override`).
         learners = [self.learners[name] for name in sorted(self._learners_by_row[row])]
         found = [
             autoscalers.policy_for(learner.autoscaler.policies, container_name)
@@ -207,6 +210,7 @@ class AggregateIndex:
         if selector is None:
             return set()
         pins = _pins_of_selector(learner.name.namespace, selector)
+        # The pin decides about one requirement; the selector is still asked about the others.
         candidates = {labels for pin in pins for labels in self._labels_by_pin.get(pin, ())}
         return {labels for labels in candidates if selector.matches(dict(labels))}
 
@@ -219,6 +223,7 @@ def _pins_of_selector(namespace: str, selector: Selector | None) -> list[_Pin]:
     """Return pins of which the labels of a matching pod have exactly one."""
     if selector is None:
         return []
+    # Only `In` names the values that a label may have. `Exists` and `NotIn` would need every label.
     pinning = next(filter(_is_pinning, selector.requirements), None)
     if pinning is None:
         return [(namespace,)]

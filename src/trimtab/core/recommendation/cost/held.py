@@ -78,6 +78,7 @@ class HeldTargets:
         self._rows.data["cpu_row"][row] = self.cpu.allocate(1)[0]
         self.levels.grow(len(self._rows.data))
         # Spread over the hour, so that not all workloads change in the same minute.
+        # A CRC, since `hash` of a text differs between processes: a restart must not move the hour.
         self._rows.data["phase"][row] = crc32("/".join((*key[0], key[1])).encode()) % _HOUR
         return row
 
@@ -94,6 +95,7 @@ class HeldTargets:
 
     def link(self, aggregates: Ints, rows: Ints) -> None:
         """Make rows learn from aggregates: one pair for each."""
+        # Sorted, so that `_expand` finds the rows of each sample with two binary searches.
         order = np.argsort(aggregates, kind="stable")
         self._links = (aggregates[order], rows[order])
 
@@ -107,6 +109,7 @@ class HeldTargets:
         """Take in what was logged, and decide; CPU samples of some rows are known already."""
         memory, cpu = self._expand(logged.memory), self._expand(logged.cpu)
         kills = self._expand(logged.kills)
+        # Only rows with samples have a clock that moved, so nothing else can become due.
         touched = np.zeros(len(self._rows.data), np.bool_)
         for batch in (memory, cpu, kills):
             touched[batch.rows] = True
@@ -114,6 +117,8 @@ class HeldTargets:
         if not len(rows):
             return
         before = self.column("now")[rows]
+        # Raises come before reductions, and memory before CPU: a pod that has to be replaced anyway
+        # takes a smaller CPU reduction along (`joined_lower_fraction`).
         self._move_clocks(rows, (memory, cpu, kills))
         self._note_sizes(memory)
         self._count_kills(kills, logged.ceiling_bytes)
@@ -123,6 +128,7 @@ class HeldTargets:
         self._raise_cpu(cpu, changed)
         now = self.column("now")[rows]
         phase = self.column("phase")[rows]
+        # True where the clock of the row has passed the full hour since the last samples.
         is_hour = np.floor((now - phase) / _HOUR) > np.floor((before - phase) / _HOUR)
         due = rows[is_hour | changed[rows]]
         was_settled = self.column("is_settled")[due].copy()
@@ -133,6 +139,8 @@ class HeldTargets:
     def _expand(self, samples: LoggedSamples) -> _Batch:
         """Return the samples of aggregates that feed a row, once for each row."""
         aggregates, rows = self._links
+        # Example: links ([3, 3, 5], [0, 1, 1]) and samples of aggregates [5, 3]. first is [2, 0]
+        # and counts [1, 2], so places are [0, 1, 1], offsets [0, 0, 1], and the rows [1, 0, 1].
         first = np.searchsorted(aggregates, samples.aggregates, side="left")
         counts = np.searchsorted(aggregates, samples.aggregates, side="right") - first
         places = np.repeat(np.arange(len(samples)), counts)
@@ -160,6 +168,7 @@ class HeldTargets:
         """Move all times of rows, as if a time without samples had not passed."""
         data = self._rows.data
         self.levels.postpone(rows, seconds)
+        # Only differences of these times matter; the clock itself jumped over the gap.
         data["first"][rows] += seconds
         data["changed"][rows] += seconds[:, np.newaxis]
         data["paused"][rows] += seconds
@@ -181,6 +190,8 @@ class HeldTargets:
         if not len(memory):
             return
         given = memory.samples
+        # One element for each pair of row and bucket, so that a thousand pods of one workload are
+        # written once.
         seen = levels.find_sightings(memory.rows, given.values, given.times, given.pods)
         self.levels.note(seen, settings.peak_lifetime.total_seconds())
         # Sightings are sorted by row and bucket: the last one of each row is the highest.
@@ -206,6 +217,7 @@ class HeldTargets:
         is_new = np.isnan(data["held"][rows, column])
         if not is_new.any():
             return
+        # The largest request of all pods: during a rollout two sizes occur, and the larger is safe.
         requested = np.full(len(data), np.nan)
         np.fmax.at(requested, batch.rows, batch.samples.requests)
         started = rows[is_new]
@@ -231,6 +243,8 @@ class HeldTargets:
         self, row: int, *, limit: float, request: float, time: float, pod: int, ceiling: float
     ) -> None:
         settings, record = self._settings, self._rows.data[row]
+        # The limit is what the kernel enforced. It follows the request in proportion, so the
+        # request to set is what the limit should be, divided by this.
         ratio = limit / request if 0 < request < limit else 1.0
         held = float(record["held"][MEMORY])
         is_repeated = time - record["last_kill"] <= settings.oom_repeat.total_seconds()
@@ -239,12 +253,16 @@ class HeldTargets:
             if self._was_given_up(row, limit, held * ratio):
                 most = settings.most_price_factor
                 record["factor"] = min(record["factor"] * settings.price_growth, most)
+        # A second pod killed at the same limit is no news; one killed at a higher limit says that
+        # the last step was too small.
         elif limit > record["kill_limit"]:
             record["kills"] = min(record["kills"] + 1, settings.most_oom_doublings)
+        # 1.5, then 2, 3 and 5 times the limit for kills in a row.
         step = 1 + (settings.oom_step - 1) * 2.0 ** record["kills"]
         record["last_kill"] = max(float(record["last_kill"]), time)
         record["kill_limit"] = max(limit, record["kill_limit"] if is_repeated else 0.0)
         here = np.array([row])
+        # Usage was at the limit at that moment, whether or not a sample shows it.
         sighting = levels.find_sightings(here, np.array([limit]), np.array([time]), np.array([pod]))
         self.levels.note(sighting, np.inf)
         wanted = min(max(limit * step, limit + settings.oom_step_bytes), ceiling)
@@ -252,12 +270,15 @@ class HeldTargets:
         if ratio > 1:
             new = min(wanted, max(wanted / ratio, request * settings.oom_loose_step))
         record["most_needed"] = max(float(record["most_needed"]), new)
+        # Written with `not`, since `held` is NaN before the first sample.
         if not new <= held:
             record["held"][MEMORY] = new
             record["changed"][MEMORY] = max(time, float(record["now"]))
             record["is_raised"][MEMORY] = True
+            # The step is a guess. It is corrected early if usage stays below (`tried_gap`).
             record["is_tried"] = True
             record["short_since"] = np.nan
+            # The pod is changed now in any case: take what CPU is waiting for along.
             if record["cpu_target"] > record["held"][CPU]:
                 record["held"][CPU] = record["cpu_target"]
                 record["changed"][CPU] = record["changed"][MEMORY]
@@ -283,6 +304,8 @@ class HeldTargets:
         if len(skipped):
             chosen = np.flatnonzero(~np.isin(cpu.rows, skipped))
         rows, given = cpu.rows[chosen], cpu.samples.pick(chosen)
+        # At its limit a container shows the limit and not its need. Without the factor the cheapest
+        # level would settle at the limit for good.
         censored = _is_censored(given, settings)
         values = np.where(censored, given.limits * settings.censored_factor, given.values)
         if len(rows):
@@ -302,6 +325,7 @@ class HeldTargets:
         # A sample stands for the time since the one before it.
         reach = settings.cpu_settling.total_seconds()
         previous = np.where(np.isfinite(data["cpu_before"][rows]), data["cpu_before"][rows], now)
+        # A pause counts as ten minutes at most: nothing is known about the rest of it.
         previous = np.maximum(previous, now - reach)
         data["cpu_before"][rows] = now
         counts = np.bincount(cpu.rows, minlength=len(data))[rows]
@@ -312,16 +336,20 @@ class HeldTargets:
         limit = settings.short_run.total_seconds()
         is_censored = now - data["censored_since"][rows] >= limit
         is_run = now - data["short_since"][rows] >= limit
+        # The first minutes of a history are mostly a start, and no reason for another size.
         is_young = now - data["first"][rows] < settings.cpu_settling.total_seconds()
         wanted = np.where(target > held * (1 + settings.raise_fraction), target, held)
         least = data["short_least"][rows] * (1 + settings.short_run_margin_fraction)
+        # `fmax` ignores NaN: a target may still be unknown.
         wanted = np.where(is_run, np.fmax(np.fmax(wanted, target), least), wanted)
         wanted = np.where(is_young, held, wanted)
         # At the limit the need is unknown: it is looked for in steps, as the limit follows.
+        # Twice the target, and at most twice the limit that the pods have now.
         doubled = np.minimum(
             held * settings.censored_step, data["censored_limit"][rows] * settings.censored_step
         )
         wanted = np.where(is_censored, np.fmax(np.fmax(target, doubled), held), wanted)
+        # The next run starts at zero: the pods need time to come back with the new limit.
         data["censored_since"][rows[is_censored]] = np.nan
         is_more = wanted > held
         self._put(rows[is_more], CPU, wanted[is_more], changed)
@@ -333,6 +361,7 @@ class HeldTargets:
         interval = settings.cpu_interval.total_seconds()
         is_young = now - data["first"][rows] < _HOUR
         checked = data["cpu_checked"][rows]
+        # A search walks the whole histogram, so each row does it twice an hour, in its own minute.
         is_due = np.floor((now - phase) / interval) > np.floor((checked - phase) / interval)
         due = rows[is_young | is_due]
         data["cpu_checked"][due] = data["now"][due]
@@ -344,6 +373,7 @@ class HeldTargets:
     ) -> None:
         """Note since when most pods of a row use more CPU than their target."""
         data = self._rows.data
+        # More than half of the samples: one hot pod of many is no reason to resize all.
         is_run = 2 * np.bincount(cpu.rows[short], minlength=len(data))[rows] > counts
         least = np.full(len(data), np.inf)
         np.minimum.at(least, cpu.rows[short], cpu.samples.values[short])
@@ -382,6 +412,7 @@ class HeldTargets:
         settings, data = self._settings, self._rows.data
         rows = due[np.isfinite(data["held"][due, MEMORY])]
         since = data["now"][rows] - data["changed"][rows, MEMORY]
+        # A cheap filter by the shortest gap; `_lower_in` applies the right one for each row.
         rows = rows[since >= min(settings.tried_gap, settings.warm_up).total_seconds()]
         for windows in self.levels.windows(rows):
             self._lower_in(windows, rows[windows.which], changed)
@@ -395,6 +426,7 @@ class HeldTargets:
             settings.lower_gap.total_seconds(),
             settings.warm_up.total_seconds(),
         )
+        # After an OOM kill nothing was seen near the new size for hours: the step was too large.
         too_high = data["is_tried"][rows] & (found.top < held * (1 - settings.tried_lower_fraction))
         gap = np.where(too_high, np.minimum(gap, settings.tried_gap.total_seconds()), gap)
         may = (now - data["changed"][rows, MEMORY] >= gap) & (found.lowered < held)
@@ -416,6 +448,7 @@ class HeldTargets:
         least = np.where(changed[due], settings.joined_lower_fraction, settings.cpu_lower_fraction)
         may = (target < held * (1 - least)) & (now - data["changed"][due, CPU] >= gap)
         may &= now - data["first"][due] >= settings.warm_up.total_seconds()
+        # At its limit the need of a container is unknown, so no reduction is safe.
         may &= data["censored_limit"][due] == 0
         self._put_lower(due[may], CPU, target[may], changed)
 
@@ -439,10 +472,12 @@ class HeldTargets:
         """
         settings, data = self._settings, self._rows.data
         held = data["held"][rows]
+        # float64[rows, resources], in the order of `BOTH`, like `held`.
         needed = np.stack([data["cpu_target"][rows], data["most_needed"][rows]], axis=1)
         is_changed = data["is_raised"][rows] | data["is_lowered"][rows]
         base = np.where(is_changed, held, np.fmin(held, needed))
         lower = base * (1 - settings.bound_fraction)
+        # Without a reduction no pod is too large: the bound is out of reach.
         upper = np.where(data["is_lowered"][rows], held * (1 + settings.bound_fraction), MOST)
         upper = np.where(np.isnan(held), np.nan, upper)
         return np.stack([held, lower, upper], axis=2)

@@ -55,8 +55,10 @@ class Sightings:
 def find_sightings(rows: Ints, values: Floats, times: Floats, pods: Ints) -> Sightings:
     """Merge samples into one sighting per row and bucket: the largest value, the last time."""
     buckets = MEMORY_BUCKETS.find(values)
+    # One number for row and bucket, so that a single sort groups by both.
     places = rows * MEMORY_BUCKETS.count + buckets
     # The largest sample of each place comes first.
+    # `lexsort` sorts by its last key first.
     order = np.lexsort((-values, places))
     places = places[order]
     is_first = np.ones(len(places), np.bool_)
@@ -72,6 +74,7 @@ class MemoryLevels:
 
     def __init__(self) -> None:
         # Three arenas that always move the same windows, so that their slots correspond.
+        # Three numbers for each slot: 384 bytes for a row of the narrowest width, 16 slots.
         self._seen, self._peaks, self._pods = (Arena(MEMORY_BUCKETS.count) for _ in range(3))
         self._capacity = 0
 
@@ -100,10 +103,12 @@ class MemoryLevels:
         if not len(seen.rows):
             return
         self._reserve(seen.rows, seen.buckets)
+        # Zero where usage never was: then any value is larger than the peak, and any time later.
         last = self._seen.look_up(seen.rows, seen.buckets)
         peaks = self._peaks.look_up(seen.rows, seen.buckets)
         # A slot without a peak would count as empty: one byte stands for none.
         values = np.where(seen.peaks > 1.0, seen.peaks, 1.0)
+        # A smaller peak replaces a larger one only after `peak_lifetime`, which spans a whole day.
         is_new = (values > peaks) | (seen.times - last > peak_lifetime)
         latest = np.where(seen.times > last, seen.times, last)
         self._peaks.put(seen.rows, seen.buckets, np.where(is_new, values, peaks))
@@ -119,6 +124,7 @@ class MemoryLevels:
     def postpone(self, rows: Ints, seconds: Floats) -> None:
         """Add a time to all times of distinct rows."""
         for seen in self._seen.windows(rows):
+            # Zero means "never" and must stay zero.
             moved = np.where(seen.weights > 0, seen.weights + seconds[seen.which], 0.0)
             self._seen.replace(seen, moved)
 
@@ -131,6 +137,7 @@ class MemoryLevels:
         """Return the numbers of all pods that any level names."""
         found: set[int] = set()
         for windows in self._pods.windows(rows):
+            # Numbers are stored plus one, so that 0 can mean an empty slot.
             found.update((np.unique(windows.weights).astype(np.int64) - 1).tolist())
         return found - {-1}
 

@@ -48,6 +48,8 @@ async def split_lines(chunks: AsyncIterator[bytes], *, max_bytes: int) -> AsyncI
                 raise LineError(f"a line of more than {max_bytes} bytes")
             if line:
                 yield line
+        # Pieces are joined once per line; joining at each chunk would copy a long line again and
+        # again.
         begun.append(rest)
         size += len(rest)
         if size > max_bytes:
@@ -218,6 +220,7 @@ class Client:
 
     async def _call(self, request: _Request) -> bytes:
         """Return the body of the answer, after as many attempts as are useful."""
+        # The budget is spent for each attempt: retries are requests like any other.
         attempt = 1
         while True:
             try:
@@ -244,6 +247,7 @@ class Client:
         except UnauthorizedError:
             # The server has done nothing yet, so this is safe for writes too.
             await credentials.refresh(identity)
+            # Without other credentials a second attempt would only be refused again.
             fresh = await credentials.present()
             if fresh is identity:
                 raise
@@ -260,6 +264,7 @@ class Client:
 
     async def _ask(self, request: _Request, identity: Identity) -> bytes:
         """Send once and return the body of a successful answer."""
+        # Before the timeout starts: waiting for the budget is not the server's fault.
         if not request.is_exempt:
             await self._budget.spend(is_urgent=request.is_urgent)
         with self._watched(request) as span, _own_errors(request):
@@ -298,6 +303,8 @@ class Client:
         if head.status < HTTPStatus.MULTIPLE_CHOICES:
             return connection
         try:
+            # The Status in the body has the reason. It is read even of a stream, whose answer is
+            # short.
             body = await connection.read_all(self._most_bytes(request))
         finally:
             self._pool.give_back(connection)
@@ -312,6 +319,8 @@ class Client:
             try:
                 connection.send(message)
                 return connection, await connection.read_head()
+            # Also a cancellation: the connection has half an answer in it and must not be used
+            # again. `can_be_kept` is false then, so `give_back` closes it.
             except BaseException as error:
                 self._pool.give_back(connection)
                 # The server has closed this kept connection, and perhaps the other idle ones too.
@@ -350,6 +359,7 @@ def _read_refusal(head: Head, body: bytes) -> Status:
     try:
         status = status_errors.decode_status(body)
     except DecodeError:
+        # Load balancers and proxies answer in HTML or plain text.
         status = Status()
     message = status.message or body[:_SHOWN].decode(errors="replace") or head.reason
     wanted = _parse_seconds(head.headers.get("retry-after", "")) or status.retry_after
@@ -358,5 +368,6 @@ def _read_refusal(head: Head, body: bytes) -> Status:
 
 def _parse_seconds(text: str) -> timedelta | None:
     """Return the delay that a header asks for; None for a date, which no API server sends."""
+    # `isdigit` alone is true for digits of other scripts, which `int` would read as well.
     is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     return timedelta(seconds=int(text)) if is_number else None

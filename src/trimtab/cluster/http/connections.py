@@ -78,6 +78,7 @@ class HttpConnection(asyncio.Protocol):
                 self._problem = TooLongError(self._most_bytes)
                 self._pieces = []
                 self.abort()
+            # A slow reader of a watch holds the server back instead of filling our memory.
             elif self._unread_bytes > _MAX_UNREAD_BYTES and self.transport is not None:
                 self.transport.pause_reading()
         self._wake()
@@ -89,6 +90,7 @@ class HttpConnection(asyncio.Protocol):
             self._problem = exc
         elif self._problem is None:
             try:
+                # An answer without a length ends with the connection, and only then is it complete.
                 self._reader.end()
             except ResponseError as error:
                 self._problem = error
@@ -98,6 +100,7 @@ class HttpConnection(asyncio.Protocol):
         """Send a whole request, whose answer is expected next."""
         if self.transport is None or self._problem is not None:
             raise self._problem or ConnectionResetError("the connection has ended")
+        # A reader for each answer: nothing of an earlier one can leak into this one.
         self._reader = ResponseReader(has_body=has_body)
         self._pieces, self._unread_bytes, self._wants_all = [], 0, False
         self._most_bytes = _ANY_BYTES
@@ -112,6 +115,7 @@ class HttpConnection(asyncio.Protocol):
     async def read_all(self, most_bytes: int = _ANY_BYTES) -> bytes:
         """Return the whole body; a TooLongError if it has more than `most_bytes`."""
         self._wants_all, self._most_bytes = True, most_bytes
+        # Reading may be paused since more than a stretch came before anyone asked for it.
         self._go_on()
         while not self._reader.is_done:
             await self._wait()
@@ -122,6 +126,7 @@ class HttpConnection(asyncio.Protocol):
         seconds = patience.total_seconds()
         while self._pieces or not self._reader.is_done:
             if not self._pieces:
+                # For each piece, not for the whole stream: a watch lasts for an hour.
                 async with asyncio.timeout(seconds):
                     await self._wait()
             if piece := self._take():
@@ -153,6 +158,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiter = None
 
     def _wake(self) -> None:
+        # The waiter may be cancelled already, as at a timeout.
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -189,6 +195,7 @@ class ConnectionPool:
             lines.append(("Authorization", self.server.authorization))
         base = self.server.path
         if self._proxy is not None and not self.server.is_secure:
+            # A plain proxy wants the whole URL in the request line (RFC 9112, section 3.2.2).
             base = str(self.server)
             lines += _proxy_authorization(self._proxy)
         if body is None:
@@ -201,6 +208,7 @@ class ConnectionPool:
         await self._turns.acquire()
         try:
             return self._find_idle(trust) or await self._open(trust)
+        # Also a cancellation: a turn that is not given back would be lost for good.
         except BaseException:
             self._turns.release()
             raise
@@ -226,6 +234,7 @@ class ConnectionPool:
         """Return the most recently used idle connection, so that surplus ones time out."""
         while self._idle:
             connection = self._idle.pop()
+            # A connection made before the CA was replaced has been checked against the old one.
             if _is_fresh(connection) and connection.trust is trust:
                 return connection
             self._end(connection)
@@ -246,6 +255,7 @@ class ConnectionPool:
                 connection = await self._connect(self.server, trust, self._server_name)
             else:
                 connection = await self._reach(self._proxy, trust)
+        # Identity, not equality, is compared: each loaded CA is a context of its own.
         connection.trust = trust
         return connection
 
@@ -267,6 +277,7 @@ class ConnectionPool:
     async def _connect(
         self, server: Address, trust: ssl.SSLContext | None, name: str
     ) -> HttpConnection:
+        # The default context trusts the CAs of the system.
         secured = (trust or ssl.create_default_context()) if server.is_secure else None
         places = await self._resolve(server)
         # Each address gets a part of the time: one may never answer.
@@ -281,6 +292,8 @@ class ConnectionPool:
                         ssl=secured,
                         server_hostname=name if secured else None,
                     )
+            # TimeoutError is an OSError too, so a place that does not answer is followed by the
+            # next.
             except OSError:
                 if number == len(places):
                     raise
@@ -297,6 +310,7 @@ class ConnectionPool:
             server.host, server.port, type=socket.SOCK_STREAM
         )
         places = dict.fromkeys(str(where[0]) for *_, where in found)
+        # The sort is stable: the others stay in the order of the resolver.
         return sorted(places, key=lambda place: place != self._reached)
 
     async def _tunnel(
@@ -305,11 +319,13 @@ class ConnectionPool:
         """Open a tunnel through the proxy to the server, and begin TLS in it."""
         where = self.server.endpoint
         lines = [("Host", where), *_proxy_authorization(proxy)]
+        # No body after a successful CONNECT: what follows belongs to the tunnel (RFC 9110, 9.3.6).
         connection.send(_format_head("CONNECT", where, lines), has_body=False)
         answer = await connection.read_head()
         if answer.status != HTTPStatus.OK:
             raise ConnectionRefusedError(f"the proxy says {answer.status} {answer.reason}")
         assert connection.transport is not None
+        # The same protocol object goes on, now above TLS; `connection_made` is not called again.
         transport = await asyncio.get_running_loop().start_tls(
             connection.transport,
             connection,

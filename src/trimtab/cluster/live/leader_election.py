@@ -38,6 +38,7 @@ class ElectionSettings:
     name: str
     identity: str
     """Unlike that of any other process: `<hostname>_<uuid>`."""
+    # client-go's defaults, and those of the original's flags.
     lease_duration: timedelta = timedelta(seconds=15)
     renew_deadline: timedelta = timedelta(seconds=10)
     retry_period: timedelta = timedelta(seconds=2)
@@ -90,6 +91,7 @@ class Wait:
     """Do nothing: another process holds the lease."""
 
 
+# The API has no "no holder" but an empty or missing name.
 _NOBODY: Final = ""
 _RELEASED: Final = timedelta(seconds=1)
 """The duration of a lease without a holder, as client-go writes it."""
@@ -108,7 +110,9 @@ def step(
         if now < state.deadline and (seen is None or seen.holder == settings.holder):
             # If it was deleted, others let its duration pass before they create one.
             return state, Write(_renewed(settings, seen, wall_time))
+        # Another holder, or too late: another process may lead already, so we wait like any other.
         state = Waiting()
+    # Equal in every field: any renewal changes at least the resourceVersion.
     waiting = state if seen == state.seen else Waiting(seen, now)
     if not _is_free(settings, waiting, now):
         return waiting, Wait()
@@ -117,6 +121,7 @@ def step(
 
 def gain(settings: ElectionSettings, written: Lease, *, sent_at: timedelta) -> Leading:
     """Return the state after a successful write; the lead counts from when it was sent."""
+    # Not from the answer: others may have seen the write as soon as it was sent.
     return Leading(written, sent_at + settings.renew_deadline)
 
 
@@ -149,10 +154,12 @@ def _is_free(settings: ElectionSettings, waiting: Waiting, now: timedelta) -> bo
         return True
     # The holder itself announced how long others have to wait; a shorter span is not trusted.
     promised = seen.duration if seen is not None and seen.duration else settings.lease_duration
+    # Clocks of machines are never compared (rule 1): a wrong `renewTime` does no harm.
     return now >= waiting.unchanged_since + max(promised, settings.lease_duration)
 
 
 def _renewed(settings: ElectionSettings, seen: Lease | None, wall_time: datetime) -> Lease:
+    # `seen` carries the resourceVersion, which makes the PUT fail if another was faster.
     lease = seen or Lease(settings.namespace, settings.name)
     if lease.holder != settings.holder:
         transitions = 0 if seen is None else (seen.transitions or 0) + 1
@@ -212,8 +219,11 @@ class Elector:
 
     async def _reign(self, act: Callable[[], Coroutine[object, object, None]]) -> None:
         async with asyncio.TaskGroup() as group:
+            # In the same group: if the work fails, so does the election, and the process ends.
             acting = group.create_task(act())
             while self.leads():
+                # Wakes at the deadline at the latest, so that work is cancelled before others may
+                # begin.
                 await self._clock.sleep(min(self._settings.retry_period, self._time_left()))
                 if self.leads():
                     await self._take_turn()

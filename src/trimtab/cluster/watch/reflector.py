@@ -38,6 +38,7 @@ LONGEST_DELAY: Final = timedelta(seconds=30)
 SHORTEST_WATCH: Final = timedelta(seconds=10)
 """A watch that ends sooner counts as a failure, whatever events it brought."""
 _DOUBLINGS: Final = 6
+# 500, 62, 7, 1: three refusals lead to pages of a single object.
 _SMALLER: Final = 8
 
 
@@ -103,6 +104,7 @@ class Feed(Generic[RecordT]):
                 self._state = state_machine.expire()
                 is_well, self.problem = False, error
             except ClusterError as error:
+                # Nothing is lost: pages that came stay, and a watch goes on from the last version.
                 self._state = state_machine.interrupt(self._state)
                 is_well, self.problem = False, error
             if not is_well:
@@ -124,6 +126,8 @@ class Feed(Generic[RecordT]):
         self, state: state_machine.Empty | state_machine.Gathering[RecordT]
     ) -> None:
         kind = self._kind
+        # No resourceVersion: a consistent read. With version 0 the API server would ignore the
+        # limit and answer from its cache, which may be behind what this process has seen.
         parameters = {**kind.parameters, "limit": str(self._page_size)}
         if token := state_machine.continue_token(state):
             parameters["continue"] = token
@@ -147,17 +151,22 @@ class Feed(Generic[RecordT]):
         seconds = self._random.randint(*bounds)
         began_at = self._clock.now()
         ends_at = began_at + timedelta(seconds=seconds)
+        # Closed at once on an error: the connection would otherwise count as taken until collected.
         async with aclosing(await self._open_stream(opened.version, seconds)) as lines:
             # Without changes it takes a minute until the first line.
             self.problem = None
             followed = opened
             async for line in lines:
                 event = watch_events.decode_event(line, self._kind.decode)
+                # Also in a stream with status 200: an ERROR event holds the Status, such as 410
+                # Gone.
                 if isinstance(event, WatchRefused):
                     raise errors.refusal(f"watch {self._kind.path}", event.status)
                 followed, change = state_machine.take_event(followed, event)
                 self._state = followed
                 self._write(change)
+                # Only time proves that a watch works: a server may send events and end each watch
+                # at once.
                 if self._has_lived(began_at):
                     self._failures = 0
         self._state = state_machine.interrupt(followed)
@@ -201,7 +210,9 @@ class Feed(Generic[RecordT]):
         self.problem = None
 
     def _delay(self) -> timedelta:
+        # 0.8, 1.6, 3.2 … 30 s; the exponent is bounded, since failures may go on for months.
         doubled = FIRST_DELAY * (1 << min(self._failures - 1, _DOUBLINGS))
+        # Half of it is random, so that all watches do not come back in the same moment.
         delay = min(doubled, LONGEST_DELAY) * self._random.uniform(0.5, 1.0)
         problem = self.problem
         wanted = problem.retry_after if isinstance(problem, TooManyRequestsError) else None

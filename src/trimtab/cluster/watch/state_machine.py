@@ -105,6 +105,7 @@ def take_page(
 ) -> tuple[State[RecordT], Change[RecordT]]:
     """Take in a page of the list."""
     pages = (*state.pages, page) if isinstance(state, Gathering) else (page,)
+    # Nothing is written yet: the store goes on showing the list before.
     if page.continue_token:
         return Gathering(pages), _KEEP
     entries = tuple(entry for each in pages for entry in each.items)
@@ -140,8 +141,11 @@ def expire() -> Empty:
 
 def interrupt(state: State[RecordT]) -> State[RecordT]:
     """Return the state after an answer has ended or failed to come: what was taken in stays."""
+    # A list that was begun stays too: its token is good for minutes, and pages are dear.
     return Listed(state.version) if isinstance(state, Watching) else state
 
 
 def _at(version: str, state: Watching) -> Watching:
+    # An event whose object cannot be decoded may lack a version; then the one before still holds,
+    # and the worst case is an event that comes twice.
     return Watching(version or state.version)

@@ -45,6 +45,7 @@ class Changes(AsyncIterator[RecordT]):
         while not self._waiting:
             self._filled.clear()
             await self._filled.wait()
+        # A dict keeps the order in which names came first, so this is a queue without duplicates.
         return self._waiting.pop(next(iter(self._waiting)))
 
     def add(self, entry: StoredObject[RecordT]) -> None:
@@ -74,6 +75,7 @@ class StoreIndex(Generic[RecordT]):
 
     def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:
         """Note how an object changed; None where it did or does not exist."""
+        # A record that keeps its key keeps its place in the group.
         if before is not None and (after is None or self._key(after) != self._key(before)):
             self._drop(name, self._key(before))
         if after is not None:
@@ -104,6 +106,7 @@ class StoreTotals(Generic[RecordT]):
 
     def by_key(self) -> Mapping[str, Resources]:
         """Return the sums as they are now; they never change later."""
+        # A copy of the outer dict is enough: `_add` replaces inner ones and never changes them.
         return {key: amounts for key, (_, amounts) in self._sums.items()}
 
     def counts(self) -> Mapping[str, int]:
@@ -147,6 +150,7 @@ class _Contents(Generic[RecordT]):
         self.unreadable: dict[ObjectName, Unreadable] = {}
         self.current_at: datetime | None = None
         self.synced = asyncio.Event()
+        # Weak: a reader that nothing refers to any more must not be filled for ever.
         self.readers: list[ReferenceType[Changes[RecordT]]] = []
         """In the order in which they came; a reader without references leaves the list."""
         self.indexes: list[StoreIndex[RecordT] | StoreTotals[RecordT]] = []

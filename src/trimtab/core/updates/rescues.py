@@ -1,11 +1,12 @@
 """Parts of a change that help a pod which cannot get the whole."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from trimtab.core.changes import change as urgency
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.pods import TargetResources
+from trimtab.core.model.pods import Container, TargetResources
 from trimtab.core.model.resources import Resources
 from trimtab.core.sizing import container_resources, node_use, pod_level_resources, resize_patch
 from trimtab.core.sizing.quota_check import Refusal
@@ -28,13 +29,14 @@ _LASTING: Final = frozenset(
         HoldReason.POD_DISRUPTION_BUDGET,
         HoldReason.QUOTA_EXCEEDED,
         HoldReason.RESIZE_DEFERRED,
+        HoldReason.RESIZE_INFEASIBLE,
         HoldReason.REVISION_STAGED,
         HoldReason.RUNS_TO_COMPLETION,
         HoldReason.SUCCESSORS_MISSING,
         HoldReason.SUCCESSOR_SMALLER,
     }
 )
-"""Reasons against an eviction that may last for as long as the pod is OOM-killed."""
+"""Reasons against a change that may last for as long as the pod is OOM-killed."""
 
 
 def free_part(candidate: Candidate, context: PlanContext, claimed: Resources) -> Candidate | None:
@@ -92,18 +94,26 @@ def part_put_off(
 def part_to_rescue(
     candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Candidate | None:
-    """Return the candidate with what ends its OOM kills, if its eviction is not allowed."""
-    if reason not in _LASTING:
+    """Return the candidate with what ends its OOM kills, if its change as a whole is not allowed."""
+    if not _may_last(reason, candidate, spent):
         return None
     pod = candidate.pod
-    wanted = rescue(candidate, context, spent.grown[pod.node_name])
-    if wanted is None or action_choice.restarts_work(candidate._replace(wanted=wanted), context):
-        return None
     left = quota_plan.quotas_for(pod, context, spent.claimed)
-    fitting = quota_plan.fit_resize(pod, wanted, left)
-    # CPU alone is no cure.
-    is_cure = not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting.wanted) > 0
-    return candidate._replace(wanted=wanted) if is_cure else None
+    for wanted in _rescues(candidate, context, spent.grown[pod.node_name]):
+        if action_choice.restarts_work(candidate._replace(wanted=wanted), context):
+            continue
+        fitting = quota_plan.fit_resize(pod, wanted, left)
+        # CPU alone is no cure.
+        if not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting.wanted) > 0:
+            return candidate._replace(wanted=wanted)
+    return None
+
+
+def _may_last(reason: HoldReason, candidate: Candidate, spent: Spent) -> bool:
+    if reason is not HoldReason.BUDGET_SPENT or candidate.owner is None:
+        return reason in _LASTING
+    # What this plan spends comes back with the successors. Pods that were down before may stay so.
+    return not spent.disrupted[candidate.owner]
 
 
 def rescue(
@@ -115,6 +125,16 @@ def rescue(
     to let one go. Or it belongs to a Job, which counts an eviction as a failure. Or a StatefulSet
     would not bring it back before another pod is ready, which may wait for this one.
     """
+    return next(_rescues(candidate, context, claimed), None)
+
+
+def _rescues(
+    candidate: Candidate, context: PlanContext, claimed: Resources
+) -> Iterator[TargetResources]:
+    """Yield resizes that end the pod's OOM kills, the largest first.
+
+    The last one is of the killed containers alone: they do not wait for what others want.
+    """
     pod, autoscaler = candidate.pod, candidate.autoscaler
     if (
         not spending.is_cured(candidate)
@@ -122,7 +142,7 @@ def rescue(
         or pod.resize not in (None, *PENDING)
         or action_choice.is_denied(candidate, context)
     ):
-        return None
+        return
     recommended = container_resources.wanted_by_autoscaler(
         pod, autoscaler, context.limit_ranges_of(pod)
     )
@@ -130,6 +150,23 @@ def rescue(
         pod, container_resources.only_growing(pod, recommended)
     )
     killed = plan_context.list_killed_early(pod, autoscaler, context)
+    names = {each.name for each in killed}
+    of_killed = {name: asked for name, asked in growing.items() if name in names}
+    for grown in (growing, of_killed):
+        wanted = _fit_rescue(candidate, grown, killed, context, claimed)
+        if wanted is not None:
+            yield wanted
+
+
+def _fit_rescue(
+    candidate: Candidate,
+    growing: TargetResources,
+    killed: Collection[Container],
+    context: PlanContext,
+    claimed: Resources,
+) -> TargetResources | None:
+    """Return the part of the growth that the node has room for; None if it ends no OOM kills."""
+    pod = candidate.pod
     wanted = resize_or_evict.without_restarts(pod, growing, but_of=killed)
     least, is_pending = context.settings.thresholds.smallest_change, pod.resize is not None
     lacking = context.snapshot.node_use.shortages(pod, wanted, claimed, of_pending=is_pending)

@@ -1,0 +1,121 @@
+"""Memory in place for pods that are OOM-killed early and whose change as a whole must wait."""
+
+from collections.abc import Mapping
+
+import pytest
+from support.makers.plans import REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
+from support.makers.records import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
+
+from trimtab.core.changes.outcomes import Hold, Outcome
+from trimtab.core.model.autoscalers import UpdateMode
+from trimtab.core.model.pods import Container, Pod, PodPhase, Termination
+from trimtab.core.model.resources import BOTH, Resource, Resources
+from trimtab.core.sizing.node_use import NodeUse
+from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
+
+KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+DYING = a_container(requests=SMALL, last_termination=KILLED)
+READY = a_pod(name="ready", ready_since=NOW - minutes(9))
+ACTING = [
+    UpdateMode.RECREATE,
+    UpdateMode.IN_PLACE,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.UPSCALE_ONLY,
+]
+MEMORY_OF_APP = {"app": amounts(memory=200 * MIB)}
+
+
+def waiting(count: int) -> list[Pod]:
+    """Return pods for which there is no node."""
+    return [a_pod(name=f"pending-{number}", phase=PodPhase.PENDING) for number in range(count)]
+
+
+def asked_of(outcome: Outcome) -> Mapping[str, Resources] | str:
+    """Return the requests of a resize by container, or the reason of a hold."""
+    if isinstance(outcome, Hold):
+        return outcome.reason.value
+    assert outcome.wanted is not None
+    return {name: each.requests for name, each in outcome.wanted.items() if each.requests}
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.AUTO])
+def test_a_pod_that_dies_does_not_wait_for_pods_that_find_no_node(mode: UpdateMode) -> None:
+    # The pods without a node take the whole budget, perhaps for good.
+    pods = [READY, a_pod(DYING, name="dying"), *waiting(2)]
+    outcomes = by_pod(planned(snapshot_of(pods, an_autoscaler(UP, mode=mode))))
+
+    assert outcomes["dying"] == "Resize"
+    assert outcomes["ready"] == "BudgetSpent"
+
+
+def test_a_pod_that_dies_does_not_wait_for_pods_that_are_not_there() -> None:
+    pods = [READY, a_pod(DYING, name="dying")]
+    snapshot = snapshot_of(pods, an_autoscaler(UP), configured_replicas={REPLICA_SET: 4})
+
+    assert by_pod(planned(snapshot)) == {"dying": "Resize", "ready": "BudgetSpent"}
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_a_container_that_dies_restarts_alone_where_the_budget_is_spent(mode: UpdateMode) -> None:
+    restarts = frozenset(BOTH)
+    dying = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=restarts)
+    helper = a_container("helper", requests=SMALL, restarts_on_resize=restarts)
+    more = a_recommendation("helper", target=amounts(500, 500 * MIB), lower=amounts(400))
+    pods = [READY, a_pod(dying, helper, name="dying"), *waiting(2)]
+    found = planned(snapshot_of(pods, an_autoscaler(UP, more, mode=mode)))
+    (outcome,) = [each for each in found if each.pod.name == "dying"]
+
+    assert asked_of(outcome) == {"app": amounts(500, 500 * MIB)}
+
+
+def with_helper(*, dying: Container = DYING, on_node: str = "one") -> Pod:
+    return a_pod(dying, a_container("helper", requests=SMALL), node_name=on_node)
+
+
+GREEDY = (
+    a_recommendation("app", target=amounts(100, 200 * MIB), lower=amounts(90, 150 * MIB)),
+    a_recommendation("helper", target=amounts(100, 9000 * MIB), lower=amounts(90, 8000 * MIB)),
+)
+
+
+@pytest.mark.parametrize("mode", ACTING)
+@pytest.mark.parametrize("restarts", [frozenset(), frozenset(BOTH)], ids=["free", "restarts"])
+def test_a_container_that_dies_does_not_wait_for_what_its_neighbour_wants(
+    mode: UpdateMode, restarts: frozenset[Resource]
+) -> None:
+    dying = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=restarts)
+    use = NodeUse({"one": amounts(4000, 4000 * MIB)}, {"one": amounts(200, 200 * MIB)})
+    pod = with_helper(dying=dying)
+    (outcome,) = planned(snapshot_of([pod], an_autoscaler(*GREEDY, mode=mode), node_use=use))
+
+    assert asked_of(outcome) == MEMORY_OF_APP
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_a_container_that_dies_does_not_wait_for_quota_that_its_neighbour_wants(
+    mode: UpdateMode,
+) -> None:
+    quota = Quota("default", "q", {QuotaClaim(Side.REQUESTS, Resource.MEMORY): 4000 * MIB})
+    snapshot = snapshot_of(
+        [with_helper()], an_autoscaler(*GREEDY, mode=mode), quotas={"default": [quota]}
+    )
+    (outcome,) = planned(snapshot)
+
+    assert asked_of(outcome) == MEMORY_OF_APP
+
+
+def test_a_container_that_dies_gets_no_memory_that_its_node_does_not_have() -> None:
+    use = NodeUse({"one": amounts(4000, 250 * MIB)}, {"one": amounts(200, 200 * MIB)})
+    autoscaler = an_autoscaler(*GREEDY, mode=UpdateMode.IN_PLACE)
+    (outcome,) = planned(snapshot_of([with_helper()], autoscaler, node_use=use))
+
+    assert asked_of(outcome) == "ResizeInfeasible"

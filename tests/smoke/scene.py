@@ -168,8 +168,8 @@ class Scene(Stage):
             read, [reason].__mul__(count).__eq__, patience_seconds=30, poll_seconds=POLL_SECONDS
         )
 
-    def play_crash_loop(self, pod: Json) -> None:
-        """Report what a kubelet does of a pod whose container is OOM-killed again and again."""
+    def play_crash_loop(self, pod: Json, name: str = "") -> None:
+        """Report what a kubelet does of a pod whose containers, or one, are OOM-killed in a loop."""
         statuses = [
             {
                 **each,
@@ -178,6 +178,8 @@ class Scene(Stage):
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                 "lastState": {"terminated": _a_kill()},
             }
+            if name in ("", each["name"])
+            else each
             for each in pod["status"]["containerStatuses"]
         ]
         self._report(pod, statuses, readiness="False")

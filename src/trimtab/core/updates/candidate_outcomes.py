@@ -26,6 +26,10 @@ def choose(candidate: Candidate, context: PlanContext, spent: Spent) -> Evict | 
             if objection
             else _spend_resize(candidate, context, spent, {})
         )
+    if candidate.boost_hold is not None:
+        part = rescues.part_beside_boost(candidate, context, spent)
+        resize = None if part is None else _resize(part, context, spent)
+        return resize or candidate.boost_hold
     outcome = _choose_whole(candidate, context, spent)
     if not isinstance(outcome, Hold):
         return outcome

@@ -50,6 +50,8 @@ class Candidate(NamedTuple):
     """True if all that is wanted is to take back a shrink that the kubelet has put off."""
     is_cut: bool = False
     """True if a LimitRange takes something, so that the API server gives the memory that helps."""
+    boost_hold: Hold | None = None
+    """The hold for its startup boost: while that lasts, the pod only gets what ends OOM kills."""
     workload: WorkloadName | None = None
     """The topmost."""
     owner: WorkloadName | None = None

@@ -175,8 +175,21 @@ class Planner:
         assessments: list[Candidate | BoostEnd | Hold | None] = [*found]
         for position in live.boosts:
             known = live.pods[position]
-            assessments[position] = boost_end.assess_boost(known.observed, known.governor, context)
+            assessment = boost_end.assess_boost(known.observed, known.governor, context)
+            assessments[position] = _beside_boost(assessment, found[position])
         return assessments
+
+
+def _beside_boost(
+    boost: BoostEnd | Hold, usual: Candidate | Hold | None
+) -> Candidate | BoostEnd | Hold:
+    """Return the assessment of a boosted pod: a candidate if OOM kills keep it from being ready.
+
+    Its boost would last for as long as it dies.
+    """
+    if isinstance(boost, BoostEnd) or not isinstance(usual, Candidate) or usual.takes_back:
+        return boost
+    return usual._replace(boost_hold=boost) if spending.is_cured(usual) else boost
 
 
 def _in_turn(

@@ -8,11 +8,18 @@ from trimtab.core.changes import change as urgency
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Container, TargetResources
 from trimtab.core.model.resources import Resources
-from trimtab.core.sizing import container_resources, node_use, pod_level_resources, resize_patch
+from trimtab.core.sizing import (
+    container_resources,
+    node_use,
+    pod_level_resources,
+    resize_patch,
+    startup_boost,
+)
 from trimtab.core.sizing.quota_check import Refusal
 from trimtab.core.sizing.resize_patch import ResizeEffect
 from trimtab.core.updates import action_choice, plan_context, quota_plan, resize_or_evict, spending
 from trimtab.core.updates.candidates import Candidate
+from trimtab.core.updates.evictions import successors
 from trimtab.core.updates.pending_growth import PENDING, fitting_part
 from trimtab.core.updates.plan_context import EVICTING_MODES, PlanContext
 from trimtab.core.updates.resize_or_evict import Action
@@ -95,8 +102,22 @@ def part_to_rescue(
     candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Candidate | None:
     """Return the candidate with what ends its OOM kills, if its change as a whole is not allowed."""
-    if not _may_last(reason, candidate, spent):
-        return None
+    return _part_in_place(candidate, context, spent) if _may_last(reason, candidate, spent) else None
+
+
+def part_beside_boost(
+    candidate: Candidate, context: PlanContext, spent: Spent
+) -> Candidate | None:
+    """Return the boosted candidate with what ends its OOM kills, if its node is known to fit that.
+
+    A resize that the kubelet puts off would keep the boost from ending.
+    """
+    is_known = candidate.pod.node_name in context.snapshot.node_use.allocatable
+    return _part_in_place(candidate, context, spent) if is_known else None
+
+
+def _part_in_place(candidate: Candidate, context: PlanContext, spent: Spent) -> Candidate | None:
+    """Return the candidate with the largest rescue that quotas accept."""
     pod = candidate.pod
     left = quota_plan.quotas_for(pod, context, spent.claimed)
     for wanted in _rescues(candidate, context, spent.grown[pod.node_name]):
@@ -146,8 +167,12 @@ def _rescues(
     recommended = container_resources.wanted_by_autoscaler(
         pod, autoscaler, context.limit_ranges_of(pod)
     )
-    growing = pod_level_resources.without_misfits(
-        pod, container_resources.only_growing(pod, recommended)
+    growing = successors.without_cpu_of(
+        pod_level_resources.without_misfits(
+            pod, container_resources.only_growing(pod, recommended)
+        ),
+        # The end of a boost decides on that.
+        startup_boost.boosted_containers(pod),
     )
     killed = plan_context.list_killed_early(pod, autoscaler, context)
     names = {each.name for each in killed}

@@ -169,7 +169,7 @@ class Scene(Stage):
         )
 
     def play_crash_loop(self, pod: Json, name: str = "") -> None:
-        """Report what a kubelet does of a pod whose containers, or one, are OOM-killed in a loop."""
+        """Report what a kubelet does of a pod whose containers, or one, are OOM-killed."""
         statuses = [
             {
                 **each,

@@ -1,7 +1,8 @@
 """Pods that die for lack of memory and must not be evicted: they get it in place."""
 
 import pytest
-from smoke.scene import Scene, spec_requests, uids_of
+from smoke.scene import Scene, is_marked, is_ready, millicores, spec_requests, uids_of
+from smoke.test_nodes import a_template_for, add_node
 from support.stages.components import Json
 from support.stages.updater import AUTOSCALING, LARGE, SMALL, a_template, requests
 
@@ -201,3 +202,82 @@ def test_a_rescue_that_is_put_off_asks_for_memory_alone(scene: Scene, outcome: s
 def is_put_off(pod: Json) -> bool:
     """Return True if the kubelet has put a resize of the pod off."""
     return any(each["type"] == "PodResizePending" for each in pod["status"]["conditions"])
+
+
+def test_a_pod_that_dies_does_not_wait_for_siblings_that_find_no_node(scene: Scene) -> None:
+    place, size = add_node(scene), {"cpu": "1500m", "memory": "100Mi"}
+    scene.create(a_template_for(place, size), replicas=4)
+    # The node has room for two of the four.
+    pods = scene.wait_for_pods(lambda pods: sum(map(is_ready, pods)) == 2)
+    dying, ready = filter(is_ready, pods)
+    scene.play_crash_loop(dying)
+    scene.let_watches_catch_up()
+    scene.autoscale({**size, **MEMORY}, mode="Recreate")
+
+    pods = scene.wait_for_pods(lambda pods: [{**size, **MEMORY}] in map(own_requests, pods))
+    rescued = [pod for pod in pods if own_requests(pod) == [{**size, **MEMORY}]]
+    assert uids_of(rescued) == uids_of([dying])
+    assert uids_of(pods) >= uids_of([ready])
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_container_that_dies_does_not_wait_for_room_for_its_neighbour(
+    scene: Scene, mode: str
+) -> None:
+    place, template = add_node(scene), a_template(SMALL, SMALL)
+    template["spec"] |= place
+    (pod,) = scene.start(template, replicas=1)
+    scene.create(a_template_for(place, {"cpu": "1", "memory": "4Gi"}), name="beside", replicas=1)
+    scene.wait_until_running(1, "beside")
+    scene.play_crash_loop(pod, "c0")
+    scene.let_watches_catch_up()
+    # The node has 8Gi, and the neighbour could have as much on an empty one.
+    scene.autoscale(MORE_MEMORY, {**SMALL, "memory": "6Gi"}, mode=mode)
+
+    (rescued,) = scene.wait_for_pods(lambda pods: own_requests(pods[0])[0] == MORE_MEMORY)
+    assert uids_of([rescued]) == uids_of([pod])
+    assert own_requests(rescued) == [MORE_MEMORY, SMALL]
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_boosted_pod_that_dies_gets_memory_and_keeps_its_boost(scene: Scene, mode: str) -> None:
+    boost = {"cpu": {"type": "Factor", "factor": 3}}
+    scene.autoscale(SMALL, mode=mode, startupBoost=boost)
+    scene.create(a_template(SMALL, annotations={stages.READINESS: stages.NEVER}), replicas=2)
+    before = scene.wait_until_observed(2)
+    for pod in before:
+        scene.play_crash_loop(pod)
+    scene.recommend(MORE_MEMORY)
+
+    pods = scene.wait_for_pods(
+        lambda pods: [spec_requests(pod)["memory"] for pod in pods] == ["200Mi"] * 2
+    )
+    assert uids_of(pods) == uids_of(before)
+    assert [(millicores(pod), is_marked(pod)) for pod in pods] == [(300, True)] * 2
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_disruption_budget_keeps_no_memory_from_a_pod_that_dies(scene: Scene, mode: str) -> None:
+    template = a_template(SMALL)
+    template["spec"]["containers"][0]["resizePolicy"] = restart_on("memory")
+    dying, *ready = scene.start(template, replicas=3)
+    scene.protect(max_unavailable=0)
+    scene.play_crash_loop(dying)
+    scene.let_watches_catch_up()
+    scene.autoscale(MORE_MEMORY, mode=mode)
+
+    def is_rescued(pods: list[Json]) -> bool:
+        sizes = {pod["metadata"]["uid"]: own_requests(pod) for pod in pods}
+        return sizes == {
+            **{uid: [SMALL] for uid in uids_of(ready)},
+            **{uid: [MORE_MEMORY] for uid in uids_of([dying])},
+        }
+
+    scene.wait_for_pods(is_rescued)
+    # Those that work do not restart.
+    scene.watch(5, is_rescued)
+
+
+def own_requests(pod: Json) -> list[Json]:
+    """Return what the containers of the pod ask for."""
+    return [spec_requests(pod, index) for index, _ in enumerate(pod["spec"]["containers"])]

@@ -84,8 +84,18 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
 
 
 async def _ask_budgets(cluster: Cluster, act: Resize | Unboost) -> None:
-    """Check the budgets by a trial eviction before a resize that restarts containers (F24)."""
-    if not resize_or_evict.restarts_containers(act.pod, act.wanted):
+    """Check the budgets by a trial eviction before a resize that restarts containers (F24).
+
+    A restart of nothing but OOM-killed containers of a pod that is down costs no budget.
+    """
+    match act:
+        case Resize():
+            is_disruption = act.disturbs
+        case Unboost():
+            is_disruption = resize_or_evict.restarts_containers(act.pod, act.wanted)
+        case _:
+            assert_never(act)
+    if not is_disruption:
         return
     try:
         await cluster.try_eviction(act.pod)

@@ -30,7 +30,7 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.model.selectors import Selector
 from trimtab.core.sizing.startup_boost import boosted_containers
 from trimtab.core.updates.plan import Planner, plan
-from trimtab.core.updates.resize_or_evict import restarts_containers
+from trimtab.core.updates.resize_or_evict import restarts_containers, restarts_others
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 SURGING = [frozenset[str](), frozenset({"default"})]
@@ -111,7 +111,22 @@ def needs_budget(each: Outcome) -> bool:
     """Whether the outcome takes something from its group that must have been there."""
     if isinstance(each, Hold) or each.pod.phase is PodPhase.PENDING:
         return False
+    if isinstance(each, Resize) and each.pod.ready_since is None:
+        # A restart of nothing but what dies takes nothing from a pod that is down (D17).
+        return restarts_others(each.pod, each.wanted, killed_lately(each.pod))
     return isinstance(each, Evict) or restarts_containers(each.pod, each.wanted)
+
+
+def killed_lately(pod: Pod) -> list[Container]:
+    """Return the containers whose last run ended by an OOM kill less than ten minutes ago."""
+    return [
+        each
+        for each in pod.containers
+        if (last := each.last_termination) is not None
+        and last.is_oom_kill
+        and last.finished_at is not None
+        and NOW - last.finished_at < minutes(10)
+    ]
 
 
 @given(seeds)
@@ -146,10 +161,16 @@ def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
         assert groups[owner].is_disruptable(settings.disruption.tolerance, count - 1)
 
 
-def is_rescue_of_job(each: Evict | Resize) -> bool:
-    """Return True for a resize of a Job's pod that is OOM-killed early, in any mode that evicts."""
-    owner = each.pod.owner
-    return isinstance(each, Resize) and each.quick_oom and owner is not None and owner.kind == "Job"
+def is_rescue(each: Evict | Resize) -> bool:
+    """Return True for growth in place of a pod that is OOM-killed early, as all modes do."""
+    if not isinstance(each, Resize) or not each.quick_oom:
+        return False
+    own = {container.name: container.current.requests or {} for container in each.pod.containers}
+    return all(
+        amount >= own[name].get(kind, 0)
+        for name, wanted in each.wanted.items()
+        for kind, amount in (wanted.requests or {}).items()
+    )
 
 
 @given(seeds)
@@ -161,7 +182,7 @@ def test_a_plan_does_nothing_that_the_mode_forbids(
     changed = {
         (type(each), modes[each.autoscaler])
         for each in plan(snapshot, settings, NOW)
-        if isinstance(each, Evict | Resize) and not is_rescue_of_job(each)
+        if isinstance(each, Evict | Resize) and not is_rescue(each)
     }
 
     assert (Evict, UpdateMode.IN_PLACE) not in changed

@@ -1,10 +1,13 @@
 """Memory in place for pods that are OOM-killed early and whose change as a whole must wait."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from support.makers.plans import REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
 from support.makers.records import (
+    BOOST_TOLD,
     MIB,
     NOW,
     a_container,
@@ -15,12 +18,13 @@ from support.makers.records import (
     minutes,
 )
 
-from trimtab.core.changes.outcomes import Hold, Outcome
-from trimtab.core.model.autoscalers import UpdateMode
-from trimtab.core.model.pods import Container, Pod, PodPhase, Termination
+from trimtab.core.changes.outcomes import Hold, Outcome, Resize
+from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, Termination
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
+from trimtab.core.sizing.startup_boost import annotation_name, format_original
 
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
 DYING = a_container(requests=SMALL, last_termination=KILLED)
@@ -119,3 +123,59 @@ def test_a_container_that_dies_gets_no_memory_that_its_node_does_not_have() -> N
     (outcome,) = planned(snapshot_of([with_helper()], autoscaler, node_use=use))
 
     assert asked_of(outcome) == "ResizeInfeasible"
+
+
+BOOST_OF_APP = {**BOOST_TOLD, annotation_name("app"): format_original(Allocation(SMALL))}
+
+
+def boosted_and_dying(**fields: object) -> Pod:
+    """Return a pod with four times its CPU, in an OOM loop on a node that is known."""
+    container = a_container(requests=amounts(400, 100 * MIB), last_termination=KILLED)
+    usual: dict[str, object] = {"annotations": BOOST_OF_APP, "node_name": "one"}
+    return a_pod(container, age=minutes(5), **(usual | fields))  # type: ignore[arg-type]
+
+
+def plan_boosted(pod: Pod, mode: UpdateMode, free_mib: int = 4000) -> Outcome:
+    use = NodeUse({"one": amounts(4000, (100 + free_mib) * MIB)}, {"one": amounts(400, 100 * MIB)})
+    autoscaler = an_autoscaler(GREEDY[0], mode=mode, boost=CpuBoost(factor=4))
+    (outcome,) = planned(snapshot_of([pod], autoscaler, node_use=use))
+    return outcome
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_a_boosted_pod_that_dies_gets_its_memory_and_keeps_its_boost(mode: UpdateMode) -> None:
+    assert asked_of(plan_boosted(boosted_and_dying(), mode)) == MEMORY_OF_APP
+
+
+@pytest.mark.parametrize(
+    ("pod", "mode", "free_mib"),
+    [
+        pytest.param(boosted_and_dying(), UpdateMode.OFF, 4000, id="the mode leaves pods alone"),
+        pytest.param(boosted_and_dying(), UpdateMode.IN_PLACE, 50, id="its node is full"),
+        # If the kubelet put that off, the boost could not end either.
+        pytest.param(
+            boosted_and_dying(node_name="two"), UpdateMode.IN_PLACE, 4000, id="nothing is known"
+        ),
+        pytest.param(
+            a_pod(age=minutes(5), annotations=BOOST_OF_APP, node_name="one"),
+            UpdateMode.IN_PLACE,
+            4000,
+            id="nothing was killed",
+        ),
+    ],
+)
+def test_other_boosted_pods_keep_their_size(pod: Pod, mode: UpdateMode, free_mib: int) -> None:
+    assert asked_of(plan_boosted(pod, mode, free_mib)) == "BoostActive"
+
+
+@pytest.mark.parametrize("ready_since", [None, NOW], ids=["down", "ready"])
+def test_only_a_restart_of_what_works_asks_the_disruption_budgets(
+    ready_since: datetime | None,
+) -> None:
+    dying = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
+    pods = [a_pod(dying, name="web-0", ready_since=ready_since), READY, replace(READY, name="last")]
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=UpdateMode.IN_PLACE)))
+    (outcome,) = [each for each in outcomes if each.pod.name == "web-0"]
+
+    assert isinstance(outcome, Resize)
+    assert outcome.disturbs == (ready_since is not None)

@@ -43,6 +43,8 @@ class Resize:
     wanted: TargetResources
     change: Change
     quick_oom: bool = False
+    disturbs: bool = field(default=False, compare=False)
+    """True if it restarts a container that may be at work, which is a disruption (D17)."""
 
 
 class EndOfBoost(StrEnum):

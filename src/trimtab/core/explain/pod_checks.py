@@ -142,8 +142,7 @@ def _spend(acts: Iterable[Act], workload: WorkloadName | None = None) -> Spent:
             case Evict():
                 spending.spend_eviction(act, workload, {}, spent)
             case Resize():
-                restarts = resize_or_evict.restarts_containers(act.pod, act.wanted)
-                spending.spend_resize(act, {}, spent, restarts=restarts)
+                spending.spend_resize(act, {}, spent)
             case Unboost():
                 if resize_or_evict.restarts_containers(act.pod, act.wanted):
                     spending.spend_restart(act.pod, spent)

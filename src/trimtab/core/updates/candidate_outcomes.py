@@ -108,12 +108,12 @@ def _spend_resize(
         candidate.wanted,
         candidate.change,
         quick_oom=candidate.quick_oom,
+        disturbs=action_choice.restarts_work(candidate, context),
     )
     spending.spend_resize(
         act,
         claims,
         spent,
-        restarts=action_choice.restarts_work(candidate, context),
         cut_of=candidate.workload if candidate.is_cut else None,
     )
     return act

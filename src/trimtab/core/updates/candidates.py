@@ -6,6 +6,7 @@ from typing import NamedTuple
 from trimtab.core.changes import change as urgency
 from trimtab.core.changes import kept_sizes
 from trimtab.core.changes.change import Change
+from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards import disruption_budgets as disruption
 from trimtab.core.model import autoscalers, cap_notes
 from trimtab.core.model.autoscalers import Autoscaler

@@ -101,13 +101,13 @@ def part_put_off(
 def part_to_rescue(
     candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Candidate | None:
-    """Return the candidate with what ends its OOM kills, if its change as a whole is not allowed."""
-    return _part_in_place(candidate, context, spent) if _may_last(reason, candidate, spent) else None
+    """Return the candidate with what ends its OOM kills, if its whole change is not allowed."""
+    if not _may_last(reason, candidate, spent):
+        return None
+    return _part_in_place(candidate, context, spent)
 
 
-def part_beside_boost(
-    candidate: Candidate, context: PlanContext, spent: Spent
-) -> Candidate | None:
+def part_beside_boost(candidate: Candidate, context: PlanContext, spent: Spent) -> Candidate | None:
     """Return the boosted candidate with what ends its OOM kills, if its node is known to fit that.
 
     A resize that the kubelet puts off would keep the boost from ending.

@@ -81,15 +81,14 @@ def spend_resize(
     claims: Mapping[str, Claims],
     spent: Spent,
     *,
-    restarts: bool,
     cut_of: WorkloadName | None = None,
 ) -> None:
-    """Spend all that a resize costs; one that restarts nothing costs the workload nothing (D17).
+    """Spend all that a resize costs; one that disturbs nothing costs the workload nothing (D17).
 
     `cut_of` is the topmost workload of a pod from which a LimitRange takes something.
     """
     pod = act.pod
-    if restarts:
+    if act.disturbs:
         spent.restarting.add(disruption_budgets.owner_of(pod))
         spend_restart(pod, spent)
     if cut_of is not None:

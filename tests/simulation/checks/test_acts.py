@@ -596,6 +596,12 @@ SINS = [
     ),
     pytest.param(
         Modes,
+        rescued((200, 200 * MIB), containers=(KILLED,)),
+        rescued((200, 200 * MIB), containers=(KILLED,), ready_since=None),
+        id="Recreate resizes dying pods whose siblings are ready",
+    ),
+    pytest.param(
+        Modes,
         rescued((200, 200 * MIB), BUDGET),
         rescued((200, 200 * MIB), BUDGET, containers=(KILLED,)),
         id="Recreate resizes a protected pod that is well",
@@ -841,6 +847,18 @@ SINS = [
         resized((50, None), annotations=BOOSTED, ready_since=None),
         resized((50, None), annotations=BOOSTED),
         id="a boosted pod resized before it is ready",
+    ),
+    pytest.param(
+        Boosts,
+        resized((None, 200 * MIB), annotations=BOOSTED, ready_since=None),
+        resized((None, 200 * MIB), annotations=BOOSTED, ready_since=None, containers=(KILLED,)),
+        id="a boosted pod that does not die gets memory",
+    ),
+    pytest.param(
+        Boosts,
+        resized((50, 200 * MIB), annotations=BOOSTED, ready_since=None, containers=(KILLED,)),
+        resized((None, 200 * MIB), annotations=BOOSTED, ready_since=None, containers=(KILLED,)),
+        id="a boosted pod loses CPU for the memory that it dies for",
     ),
     pytest.param(
         Boosts,

@@ -7,6 +7,7 @@ from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost
 from trimtab.core.model.pods import Container, Pod
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import startup_boost
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import Fact, PodCreated, PodEvicted, PodPatched, PodResized
@@ -58,14 +59,17 @@ class BoostMarks(Checker):
 
 
 class BoostEnds(Checker):
-    """The end of a boost changes only the CPU of boosted containers."""
+    """The end of a boost changes only the CPU of boosted containers.
+
+    Before it, OOM-killed containers may get memory.
+    """
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """Report anything else that a resize of a boosted pod changes."""
         if not isinstance(fact, PodResized) or self.past.calm.lacks_gate(fact.actor):
             return
         boosted = startup_boost.boosted_containers(fact.before)
-        if boosted:
+        if boosted and not pod_changes.gives_memory_beside_boost(fact.before, fact.after):
             pairs = zip(fact.before.containers, fact.after.containers, strict=True)
             others = [
                 old.name for old, new in pairs if _keeps(old, boosted) != _keeps(new, boosted)

@@ -8,6 +8,7 @@ from trimtab.core.model import autoscalers, matching
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState
 from trimtab.core.sizing import startup_boost
+from trimtab.simulation.checks import pod_changes
 from trimtab.simulation.checks.base import Checker, Rules
 from trimtab.simulation.checks.hindsight import Hindsight, RecentValues
 from trimtab.simulation.world.facts import Fact, PodEvicted, PodRefused, PodResized
@@ -22,8 +23,8 @@ class Boosts(Checker):
     """A boosted pod stays unchanged until one of its boosts is over; none outlives its hard limit.
 
     The limit applies only while nothing is broken and the updater has had time to act. A pod that
-    finds no node for a minute loses its boosts. Boosts also end early in a namespace where a quota
-    has recently refused a pod.
+    finds no node for a minute loses its boosts. OOM-killed containers may get memory. Boosts also
+    end early in a namespace where a quota has recently refused a pod.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -48,6 +49,7 @@ class Boosts(Checker):
                 return
             case PodResized(actor=actor, before=before, after=after) if (
                 startup_boost.boosted_containers(before)
+                and not pod_changes.gives_memory_beside_boost(before, after)
             ):
                 early = self._still_boosted(before) & _changed(before, after)
                 if early or not self._expired(before):

@@ -67,8 +67,9 @@ class Modes(Checker):
         """Return True if something may prevent the pod's eviction for long.
 
         That is a PodDisruptionBudget, an annotation, an owner that is a Job or replaces pods in
-        order, or a rollout. It is also too few replicas, a limit range or quota for the successor,
-        evicted pods that have no successor, or evictions that changed nothing (F16).
+        order, or a rollout. It is also too few replicas, siblings that are down, a limit range or
+        quota for the successor, evicted pods that have no successor, or evictions that changed
+        nothing (F16).
         """
         world, namespace = self.world, pod.namespace
         if (
@@ -83,6 +84,7 @@ class Modes(Checker):
             any(each.namespace == namespace for each in bounds)
             or any(each.selector.matches(pod.labels) for each in budgets)
             or len(world.pods_by_owner.under(pod.owner.uid)) < self.rules.disruption.min_replicas
+            or self._lacks_siblings(pod)
             or any(map(self._lacks_pods, world.workloads_of("ReplicaSet")))
             or any(map(is_in_vain, self._present_autoscalers(pod)))
         )
@@ -96,6 +98,11 @@ class Modes(Checker):
             if each.target is not None
             and (each.namespace, each.target.kind, each.target.name) == workload
         ]
+
+    def _lacks_siblings(self, pod: Pod) -> bool:
+        """Return True if a sibling is not ready, and so may take the budget."""
+        siblings = () if pod.owner is None else self.world.pods_by_owner.under(pod.owner.uid)
+        return any(each.uid != pod.uid and each.ready_since is None for each in siblings)
 
     def _lacks_pods(self, workload: WorkloadObject) -> bool:
         owned = self.world.pods_by_owner.under(workload.uid)

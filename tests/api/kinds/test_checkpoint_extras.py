@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from support.makers.records import NOW
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement, encode_supplement
+from trimtab.core.histogram.buckets import MEMORY_BUCKETS
 from trimtab.core.histogram.oom_floors import OomLevel
 from trimtab.core.usage.checkpoint_extras import SavedContainer, Supplement
 from trimtab.core.usage.containers import ContainerMemory
+from trimtab.core.usage.samples import MOST_BYTES
+from trimtab.core.usage.saved_targets import SavedLevel, SavedTarget, SavedTargets
 
 seconds = st.floats(0, 2e9)
 amounts = st.floats(0, 1e14)
@@ -29,6 +32,35 @@ supplements = st.builds(
     st.dictionaries(st.text(max_size=5), st.builds(SavedContainer, memories, kills), max_size=3),
     st.booleans(),
 )
+
+
+any_amounts = st.floats(0, 2.0**63)
+held = st.builds(SavedTarget, any_amounts, st.none() | seconds)
+levels = st.builds(SavedLevel, st.integers(0, MEMORY_BUCKETS.count - 1), seconds, any_amounts)
+targets = st.builds(
+    SavedTargets,
+    seconds,
+    seconds,
+    st.none() | held,
+    st.none() | held,
+    any_amounts,
+    kill_limit=any_amounts,
+    levels=st.lists(levels, max_size=3).map(tuple),
+)
+
+
+@given(targets, st.integers(0, 2**63), st.floats(0, MOST_BYTES))
+def test_no_amount_makes_a_supplement_unreadable(
+    saved: SavedTargets, needed: int, peak: float
+) -> None:
+    container = SavedContainer(ContainerMemory(1.0, 1.0, 2.0, peak, peak))
+    whole = Supplement((OomLevel(needed, 1.0),), {"web-0": container}, targets=saved)
+    found = decode_supplement({SUPPLEMENT: encode_supplement(whole, NOW)}, NOW)
+
+    assert found is not None
+    assert found.containers == whole.containers
+    assert found.targets is not None
+    assert len(found.targets.levels) == len(saved.levels)
 
 
 @given(supplements)

@@ -27,11 +27,13 @@ SUPPLEMENT: Final = "trimtab/supplement"
 _LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
 _Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=-_LATEST, le=_LATEST)]
 _Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LATEST)]
-_Bytes: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+_MOST: Final = 2e15
+"""The largest amount: more than the largest reading that is accepted, with all margins."""
+_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_MOST)]
 
 
 class _Level(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    needed_bytes: Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+    needed_bytes: Annotated[int, msgspec.Meta(ge=0, le=int(_MOST))]
     seconds: _Seconds
 
 
@@ -39,14 +41,14 @@ class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_cpu: _Seconds | None
     last_memory: _Seconds | None
     window_end: _Seconds | None
-    usage_peak: _Bytes
-    oom_peak: _Bytes
+    usage_peak: _Amount
+    oom_peak: _Amount
     last_kill: _Seconds | None = None
     is_saved: bool = False
 
 
 class _Target(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    held: Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+    held: _Amount
     changed: _Moment | None = None
     is_raised: bool = False
     is_lowered: bool = False
@@ -55,7 +57,7 @@ class _Target(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class _SeenLevel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bucket: Annotated[int, msgspec.Meta(ge=0, lt=MEMORY_BUCKETS.count)]
     seconds: _Moment
-    peak_bytes: _Bytes
+    peak_bytes: _Amount
     pod: int
     """Place among the pods; -1 for none."""
 
@@ -73,12 +75,12 @@ class _Targets(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     now: _Moment
     cpu: _Target | None = None
     memory: _Target | None = None
-    most: _Bytes = 0.0
+    most: _Amount = 0.0
     factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 1.0
     settled: bool = False
     tried: bool = False
     killed: _Moment | None = None
-    limit: _Bytes = 0.0
+    limit: _Amount = 0.0
     kills: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     paused: Annotated[float, msgspec.Meta(ge=0, le=_LATEST)] = 0.0
     pods: tuple[str, ...] = ()
@@ -102,7 +104,9 @@ def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
     """Return the annotation of a checkpoint that is written at that time."""
     written = _Supplement(
         at=times.format_time(written_at),
-        ooms=tuple(_Level(one.needed_bytes, one.seconds) for one in supplement.oom_levels),
+        ooms=tuple(
+            _Level(int(_bounded(one.needed_bytes)), one.seconds) for one in supplement.oom_levels
+        ),
         containers={pod: _write(one) for pod, one in supplement.containers.items()},
         relearning=supplement.is_relearning,
         targets=None if supplement.targets is None else _write_targets(supplement.targets),
@@ -135,17 +139,19 @@ def _write_targets(saved: SavedTargets) -> _Targets:
         now=saved.now,
         cpu=_write_target(saved.cpu),
         memory=_write_target(saved.memory),
-        most=saved.most_needed,
+        most=_bounded(saved.most_needed),
         factor=saved.price_factor,
         settled=saved.is_settled,
         tried=saved.is_tried,
         killed=saved.last_kill,
-        limit=saved.kill_limit,
+        limit=_bounded(saved.kill_limit),
         kills=saved.kills,
         paused=saved.paused,
         pods=tuple(pods),
         levels=tuple(
-            _SeenLevel(each.bucket, each.seconds, each.peak_bytes, places.get(each.pod, -1))
+            _SeenLevel(
+                each.bucket, each.seconds, _bounded(each.peak_bytes), places.get(each.pod, -1)
+            )
             for each in saved.levels
         ),
         histogram=_write_histogram(saved.cpu_histogram),
@@ -155,7 +161,12 @@ def _write_targets(saved: SavedTargets) -> _Targets:
 def _write_target(saved: SavedTarget | None) -> _Target | None:
     if saved is None:
         return None
-    return _Target(saved.held, saved.changed, saved.is_raised, saved.is_lowered)
+    return _Target(_bounded(saved.held), saved.changed, saved.is_raised, saved.is_lowered)
+
+
+def _bounded(amount: float) -> float:
+    """Return the amount as it can be read again: requests and limits have no bound at all."""
+    return min(amount, _MOST)
 
 
 def _write_histogram(saved: HistogramCheckpoint | None) -> _Histogram | None:

@@ -20,12 +20,13 @@ from trimtab.api.validation.container_policies import (
     policy_errors,
     policy_warnings,
 )
+from trimtab.api.validation.estimator import estimator_warnings
 from trimtab.api.validation.selectors import Sibling, overlaps, selector_errors, selector_warnings
 from trimtab.api.validation.startup_boost import boost_errors, boost_warnings
 from trimtab.api.wire import field_errors
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.field_errors import ErrorType, FieldError
-from trimtab.api.wire.metadata import NO_METADATA
+from trimtab.api.wire.metadata import NO_METADATA, text_map
 from trimtab.core.model import size_bounds
 from trimtab.core.model.autoscalers import ChangeDirection, UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
@@ -184,7 +185,10 @@ def validate(
     gates = feature_gates.widen(gates, stored)
     conflicts = overlaps(new, old, siblings)
     errors = (*_name_errors(new, stored), *_spec_errors(new.spec, stored, gates))
-    warnings = tuple(_spec_warnings(new.spec, stored or wire.Spec(), gates))
+    warnings = (
+        *_spec_warnings(new.spec, stored or wire.Spec(), gates),
+        *estimator_warnings(text_map((new.metadata or NO_METADATA).annotations)),
+    )
     if allow_overlapping:
         warnings += tuple(f"spec.selector: {conflict}" for conflict in conflicts)
     else:

@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 from support.fakes.recommender_cluster import Load, RecommenderCluster
-from support.makers.records import MIB, a_recommendation, amounts, minutes
+from support.makers.records import MIB, a_container, a_recommendation, amounts, minutes
 
 from trimtab.api.explain.recommendation import NumbersFrom, Origin
+from trimtab.core.model.estimation import ESTIMATOR_ANNOTATION
 from trimtab.core.model.resources import Resource
 from trimtab.recommender.controller import Recommender
 from trimtab.recommender.pages import show_page
@@ -45,6 +46,23 @@ async def test_a_recommender_explains_what_it_has_published() -> None:
     assert shown["containers"][0]["samples"] == 6
     assert shown["source"] == "recommender"
     assert any("a bound is published once" in each for each in shown["remarks"])
+
+
+async def test_a_held_target_is_explained_as_it_is_published() -> None:
+    world = a_world()
+    world.autoscale(annotations={ESTIMATOR_ANNOTATION: "cost"})
+    world.start("web-0", a_container(requests=amounts(2000, 4000 * MIB)))
+    recommender = world.recommender()
+    for _ in range(3):
+        await recommender.tick()
+        world.wait(minutes(1))
+
+    assert world.target() == amounts(2000, 4000 * MIB)
+    for resource in page(world, recommender)["containers"][0]["resources"]:
+        for number in ("target", "lowerBound", "upperBound"):
+            assert resource[number]["value"] == resource[number]["published"]
+        rules = {each["step"]: each["rule"] for each in resource["steps"]}
+        assert "`cost`" in rules["held"]
 
 
 async def test_nothing_is_told_of_an_autoscaler_that_nobody_knows() -> None:

@@ -22,7 +22,9 @@ def explain(
     subject = state.subjects.get(name)
     if subject is None:
         return None
-    workings = explanation.explain_containers(state.usage, name, settings.recommendations)
+    workings = explanation.explain_containers(
+        state.usage, name, settings.recommendations, state.publications.held
+    )
     kept = list_kept(state, subject, settings, origin.at)
     if kept:
         most = settings.recommendations.max_allowed

@@ -172,6 +172,23 @@ async def test_numbers_are_worked_out_from_checkpoints_alone(
     assert memory["target"]["value"] != memory["target"]["published"]
 
 
+async def test_a_held_target_is_worked_out_from_its_checkpoint(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    held = {
+        "at": "",
+        "targets": {"first": 1.787e9, "now": 1.7874e9, "cpu": [900], "memory": [2**31]},
+    }
+    autoscaler = cluster.objects["verticalpodautoscalers"][-1]
+    autoscaler["metadata"]["annotations"] = {"trimtab.dev/estimator": "cost"}
+    checkpoint = cluster.objects["verticalpodautoscalercheckpoints"][-1]
+    checkpoint["metadata"]["annotations"] = {"trimtab/supplement": json.dumps(held)}
+    found = await records(explain, cluster, "web")
+    cpu, memory = found["numbers"]["containers"][0]["resources"]
+
+    assert (cpu["target"]["value"], memory["target"]["value"]) == ("900m", "2Gi")
+
+
 async def test_every_check_of_every_pod_is_told(cluster: ReadableCluster, explain: Explain) -> None:
     found = await records(explain, cluster, "vpa/web", "--offline")
     evicted, held = found["plan"]["pods"]

@@ -22,8 +22,9 @@ from trimtab.core.explain.recommendation import (
     NumberWorking,
     ResourceWorking,
 )
-from trimtab.core.model import autoscalers, quantities
+from trimtab.core.model import autoscalers, estimation, quantities
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.recommendation import RecommendationSettings, wants_integer_cpu
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.recommendation.steps import StepKind
@@ -92,6 +93,17 @@ def _confidence(subject: _Subject) -> StepRule:
     )
 
 
+def _is_held(subject: _Subject) -> bool:
+    annotations, default = subject.autoscaler.annotations, subject.settings.estimator
+    return estimation.chosen_estimator(annotations, default) is Estimator.COST
+
+
+def _held(subject: _Subject) -> StepRule:
+    if not _is_held(subject):
+        return StepRule("the estimator `percentile` holds no targets", applies=False)
+    return StepRule("the target that the estimator `cost` holds, and bounds close to it")
+
+
 def _pod_minimum(subject: _Subject) -> StepRule:
     resource = subject.resource
     whole = subject.settings.of(resource.resource).pod_floor
@@ -106,6 +118,8 @@ def _pod_minimum(subject: _Subject) -> StepRule:
 
 def _oom_kills(subject: _Subject) -> StepRule:
     need = subject.resource.oom_need
+    if not need and _is_held(subject):
+        return StepRule("the held target answers kills by itself", applies=False)
     if not need:
         return StepRule("no kill for want of memory is remembered", applies=False)
     return StepRule(f"a kill for want of memory showed that {subject.show(need)} are needed")
@@ -157,6 +171,7 @@ _RULES: Final[Mapping[StepKind, Callable[[_Subject], StepRule]]] = {
     StepKind.PERCENTILE: _percentile,
     StepKind.MARGIN: _margin,
     StepKind.CONFIDENCE: _confidence,
+    StepKind.HELD: _held,
     StepKind.POD_MINIMUM: _pod_minimum,
     StepKind.OOM_KILLS: _oom_kills,
     StepKind.ROUNDING: _rounding,

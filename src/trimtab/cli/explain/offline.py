@@ -108,6 +108,8 @@ async def explain_numbers(around: ObservedCluster, autoscaler: Autoscaler) -> Nu
     name = next(iter(autoscaler.recommenders), RecommenderSettings().name)
     settings = replace(RecommenderSettings(), name=name)
     knowledge = await restore.recall(around.cluster, settings, around.now)
+    # Held targets start with the first estimate.
+    knowledge.publications.renew()
     saved = [
         each.aggregate.last_update_time
         for each in around.cluster.checkpoints

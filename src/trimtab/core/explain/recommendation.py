@@ -19,6 +19,7 @@ from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendati
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.recommendation import estimators, groups
+from trimtab.core.recommendation.cost.publishing import HeldPublications
 from trimtab.core.recommendation.groups import GroupColumns
 from trimtab.core.recommendation.steps import (
     EstimateSteps,
@@ -144,15 +145,24 @@ class ContainerWorking:
 
 
 def explain_containers(
-    usage: Usage, name: AutoscalerName, settings: RecommendationSettings
+    usage: Usage,
+    name: AutoscalerName,
+    settings: RecommendationSettings,
+    held: HeldPublications | None = None,
 ) -> tuple[ContainerWorking, ...]:
-    """Return the working of all numbers of a learning autoscaler, by container name."""
+    """Return the working of all numbers of a learning autoscaler, by container name.
+
+    `held` has the targets of autoscalers that use the cost-based estimator.
+    """
     learner, feeders = usage.links.learners[name], usage.aggregates.ints("feeders")
     block = groups.make_block(learner, feeders, settings)
     if not block.container_names:
         return ()
+    if held is not None:
+        held.find_rows(learner, block)
     layout = groups.lay_out({name: block})
-    workings = estimate_steps(usage.aggregates, layout, settings)
+    numbers = None if held is None else held.numbers(layout)
+    workings = estimate_steps(usage.aggregates, layout, settings, numbers)
     view = _View(layout, settings, workings, merge_history(usage.aggregates, layout))
     return tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
 

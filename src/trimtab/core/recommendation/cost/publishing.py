@@ -101,12 +101,13 @@ class HeldPublications:
         if is_new:
             self._started[name] = published or self._in_status.pop(name, {})
 
-    def find_rows(self, name: AutoscalerName, block: AutoscalerGroups) -> None:
+    def find_rows(self, learner: AutoscalerAggregates, block: AutoscalerGroups) -> None:
         """Write the rows that containers have into a block that was made for an explanation."""
-        holder = self._holders.get(name)
-        if holder is not None:
+        holder = self._holders.get(learner.name)
+        if holder is not None and self._holds(learner.autoscaler):
             rows = [holder.rows.get(each, NOT_HELD) for each in block.container_names]
             block.groups["held_row"] = rows
+            block.groups["is_held"] = block.groups["held_row"] != NOT_HELD
 
     def _find_holder(self, learner: AutoscalerAggregates) -> _Holder:
         known = self._holders.get(learner.name)

@@ -13,20 +13,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.api.kinds import autoscaler_wire as wire
-from trimtab.api.validation import feature_gates
+from trimtab.api.validation import estimator, feature_gates
 from trimtab.api.validation.container_policies import (
     GATE_IS_OFF,
     at_least_one,
     policy_errors,
     policy_warnings,
 )
-from trimtab.api.validation.estimator import estimator_warnings
 from trimtab.api.validation.selectors import Sibling, overlaps, selector_errors, selector_warnings
 from trimtab.api.validation.startup_boost import boost_errors, boost_warnings
-from trimtab.api.wire import field_errors
+from trimtab.api.wire import field_errors, metadata
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.field_errors import ErrorType, FieldError
-from trimtab.api.wire.metadata import NO_METADATA, text_map
+from trimtab.api.wire.metadata import NO_METADATA
 from trimtab.core.model import size_bounds
 from trimtab.core.model.autoscalers import ChangeDirection, UpdateMode
 from trimtab.core.model.feature_gates import FeatureGates
@@ -187,7 +186,9 @@ def validate(
     errors = (*_name_errors(new, stored), *_spec_errors(new.spec, stored, gates))
     warnings = (
         *_spec_warnings(new.spec, stored or wire.Spec(), gates),
-        *estimator_warnings(text_map((new.metadata or NO_METADATA).annotations)),
+        *estimator.annotation_warnings(
+            metadata.text_map((new.metadata or NO_METADATA).annotations)
+        ),
     )
     if allow_overlapping:
         warnings += tuple(f"spec.selector: {conflict}" for conflict in conflicts)
@@ -207,8 +208,8 @@ def decode_flaw(error: DecodeError) -> FieldError:
 
 def _name_errors(new: wire.VerticalPodAutoscaler, stored: wire.Spec | None) -> Iterator[FieldError]:
     """Yield errors for names that are too long; a target that an update leaves unchanged passes."""
-    metadata, target = new.metadata or NO_METADATA, (new.spec or wire.Spec()).target_ref
-    names = {"metadata.name": metadata.name}
+    meta, target = new.metadata or NO_METADATA, (new.spec or wire.Spec()).target_ref
+    names = {"metadata.name": meta.name}
     if target is not None and (stored is None or target != stored.target_ref):
         names |= {"spec.targetRef.kind": target.kind, "spec.targetRef.name": target.name}
     for path, name in names.items():

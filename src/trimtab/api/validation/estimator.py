@@ -14,7 +14,7 @@ from trimtab.core.model.estimation import (
 from trimtab.core.model.validation import SettingsError
 
 
-def estimator_warnings(annotations: Mapping[str, str]) -> Iterator[str]:
+def annotation_warnings(annotations: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each annotation that has no effect, because of its value."""
     chosen = annotations.get(ESTIMATOR_ANNOTATION)
     if chosen is not None and chosen not in {*Estimator}:

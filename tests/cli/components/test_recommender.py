@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli import main
-from trimtab.cli.components.recommender import tell_sources
+from trimtab.cli.components.recommender import list_remarks
 from trimtab.cli.flags.recommender import RecommenderFlags
 from trimtab.cli.runtime.history_source import order_history
 
@@ -176,9 +176,9 @@ def test_an_explanation_says_where_usage_comes_from() -> None:
     )
     loop = replace(usual.loop, storage="prometheus")
     flags = replace(usual, learning=learning, loop=loop)
-    said = tell_sources(flags, order_history(flags, {}))
+    said = list_remarks(flags, order_history(flags, {}))
 
-    assert list(tell_sources(usual, None)) == []
+    assert list(list_remarks(usual, None)) == []
     assert list(said) == [
         "usage of memory is read from the external metric used",
         "what was used before the recommender came is read from Prometheus",

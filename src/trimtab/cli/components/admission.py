@@ -186,8 +186,8 @@ def _check_address(given: RegistrationFlags) -> None:
         raise UsageError(f"--webhook-address: {address} does not begin with https://")
 
 
-class _Process:
-    """The admission controller and the parts around it."""
+class _Webhook:
+    """The webhook, as the first process and its workers run it, and the parts around it."""
 
     def __init__(
         self,
@@ -269,9 +269,6 @@ class _Process:
             if not await self.server.drain(GRACE):
                 _logger.warning("some requests were not answered in time")
 
-    async def finish(self) -> None:
-        """Do nothing: there is no state to save."""
-
 
 def _scope(settings: AdmissionSettings) -> Scope:
     return Scope(
@@ -284,9 +281,9 @@ def _scope(settings: AdmissionSettings) -> Scope:
     )
 
 
-def _make_process(
+def _make_webhook(
     order: AdmissionOrder, cluster: LiveCluster, client: Client, clock: RealClock
-) -> _Process:
+) -> _Webhook:
     asked = order.order
     around = surround(
         asked.flags,
@@ -300,7 +297,7 @@ def _make_process(
     # Half of the timeout is left for the answer itself.
     half = timedelta(seconds=order.upkeep.registration.timeout_seconds) / 2
     patience = min(MAX_PATIENCE, half)
-    return _Process(asked, cluster, clock, around, client.tracer, patience)
+    return _Webhook(asked, cluster, clock, around, client.tracer, patience)
 
 
 def _build(
@@ -311,7 +308,7 @@ def _build(
     client: Client,
     clock: RealClock,
 ) -> component.RunningComponent:
-    running = _make_process(order, cluster, client, clock)
+    running = _make_webhook(order, cluster, client, clock)
     REGISTRY.register(
         AdmissionCollector(
             lambda: (running.tally, *crew.tallies), lambda: running.server.connections
@@ -319,11 +316,7 @@ def _build(
     )
     return component.RunningComponent(
         running.cluster,
-        Runnable(
-            partial(running.act, door, crew),
-            running.finish,
-            partial(running.drain, crew),
-        ),
+        Runnable(partial(running.act, door, crew), wind_down=partial(running.drain, crew)),
         Heartbeat(clock.elapsed, GRACE),
         elector=None,
         list_problems=running.list_problems,
@@ -351,7 +344,7 @@ async def _work(
     ):
         scope = _scope(order.order.settings)
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
-        running = _make_process(order, cluster, client, clock)
+        running = _make_webhook(order, cluster, client, clock)
         timeout = order.order.common.cluster.read_timeout
         watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, timeout)
 

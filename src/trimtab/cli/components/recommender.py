@@ -1,7 +1,7 @@
 """`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Final, TypeAlias
@@ -100,7 +100,7 @@ def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
     return {resource: metric for resource, metric in named.items() if metric}
 
 
-def tell_sources(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[str]:
+def list_remarks(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[str]:
     """Yield a remark for each source of usage besides the metrics API."""
     if flags.learning.use_external_metrics:
         for resource, metric in _external_metrics(flags).items():
@@ -109,82 +109,26 @@ def tell_sources(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[st
         yield "what was used before the recommender came is read from Prometheus"
 
 
-class _Process:
-    """The recommender and the parts around it."""
-
-    def __init__(
-        self,
-        order: RecommenderOrder,
-        past: PastOrder | None,
-        cluster: LiveCluster,
-        client: Client,
-        clock: RealClock,
-    ) -> None:
-        settings = self._settings = order.settings
-        self._now = clock.now
-        self._sources = tuple(tell_sources(order.flags, past))
-        self._client = client
-        self._history = None if past is None else past.source(clock, _note_query)
-        self.cluster = cluster
-        self._recommender = Recommender(
-            self.cluster,
-            self._choose_usage(order, clock),
-            settings=settings,
-            clock=clock,
-            history=self._history,
-            report=self._tell,
-            tracer=client.tracer,
-        )
-        silence = component.INTERVALS_UNTIL_DEAD * settings.interval
-        self.heartbeat = Heartbeat(clock.elapsed, silence)
-        self._meter = RecommenderMeter()
-
-    def _choose_usage(self, order: RecommenderOrder, clock: RealClock) -> UsageSource:
-        """Return the source of samples that the flags name."""
-        flags, settings = order.flags, order.settings
-        if not flags.learning.use_external_metrics:
-            return MetricsApi(self._client, settings.namespace)
-        metrics = ExternalMetricsApi(
-            self._client,
-            _external_metrics(flags),
-            flags.history.container_name_label,
-            clock,
-            # The rest of a tick needs time too.
-            within=settings.interval / 2,
-        )
-        return ExternalUsage(metrics, lambda: self._recommender.state)
-
-    async def act(self) -> None:
-        with self.heartbeat.expected():
-            async with self._history or nullcontext():
-                await self._recommender.run()
-
-    async def save(self) -> None:
-        # Unsaved state is lost, so the rate limit is lifted; parallel requests stay bounded.
-        self._client.hurry()
-        logs.log_saving(await self._recommender.save_all(within=SAVING))
-
-    def explain(self, query: Mapping[str, str]) -> bytes:
-        origin = Origin(NumbersFrom.RECOMMENDER, self._now(), remarks=self._sources)
-        return pages.show_page(self._recommender.state, self._settings, query, origin)
-
-    def list_problems(self) -> Iterable[Exception]:
-        turnout = self._recommender.last_result
-        report = turnout and turnout.report
-        return [problem.error for problem in report.problems] if report else []
-
-    def _tell(self, turnout: TickResult) -> None:
-        if turnout.failure is None:
-            self.heartbeat.beat()
-        knowledge = self._recommender.state
-        logs.log_tick(turnout, knowledge)
-        if self._history is not None and turnout.report is not None and turnout.report.histories:
-            logs.log_history(turnout.report.histories, self._history.conventions())
-        self._meter.note(turnout, knowledge)
-
-
 def _note_query(exchange: Exchange) -> None:
     note_query(exchange.status, exchange.method, exchange.span)
+
+
+def _choose_usage(
+    order: RecommenderOrder, client: Client, clock: RealClock, running: Callable[[], Recommender]
+) -> UsageSource:
+    """Return the source of samples that the flags name."""
+    flags, settings = order.flags, order.settings
+    if not flags.learning.use_external_metrics:
+        return MetricsApi(client, settings.namespace)
+    metrics = ExternalMetricsApi(
+        client,
+        _external_metrics(flags),
+        flags.history.container_name_label,
+        clock,
+        # The rest of a tick needs time too.
+        within=settings.interval / 2,
+    )
+    return ExternalUsage(metrics, lambda: running().state)
 
 
 def _build(
@@ -194,14 +138,53 @@ def _build(
     client: Client,
     clock: RealClock,
 ) -> component.RunningComponent:
-    running = _Process(order, past, cluster, client, clock)
+    settings = order.settings
+    heartbeat = Heartbeat(clock.elapsed, component.INTERVALS_UNTIL_DEAD * settings.interval)
+    history = None if past is None else past.source(clock, _note_query)
+    remarks = tuple(list_remarks(order.flags, past))
+    meter = RecommenderMeter()
+
+    def report(result: TickResult) -> None:
+        if result.failure is None:
+            heartbeat.beat()
+        logs.log_tick(result, running.state)
+        if history is not None and result.report is not None and result.report.histories:
+            logs.log_history(result.report.histories, history.conventions())
+        meter.note(result, running.state)
+
+    async def act() -> None:
+        async with history or nullcontext():
+            await running.run()
+
+    async def save() -> None:
+        # Unsaved state is lost, so the rate limit is lifted; parallel requests stay bounded.
+        client.hurry()
+        logs.log_saving(await running.save_all(within=SAVING))
+
+    def explain(query: Mapping[str, str]) -> bytes:
+        origin = Origin(NumbersFrom.RECOMMENDER, clock.now(), remarks=remarks)
+        return pages.show_page(running.state, settings, query, origin)
+
+    def list_problems() -> Iterable[Exception]:
+        last = running.last_result
+        return [each.error for each in last.report.problems] if last and last.report else []
+
+    running = Recommender(
+        cluster,
+        _choose_usage(order, client, clock, lambda: running),
+        settings=settings,
+        clock=clock,
+        history=history,
+        report=report,
+        tracer=client.tracer,
+    )
     if order.flags.loop.export_recommendations:
-        REGISTRY.register(RecommendationExporter(running.cluster.autoscalers))
+        REGISTRY.register(RecommendationExporter(cluster.autoscalers))
     return component.RunningComponent(
-        running.cluster,
-        Runnable(running.act, running.save),
-        running.heartbeat,
-        order.elector(running.cluster, clock),
-        running.list_problems,
-        pages={"/explain/numbers": running.explain},
+        cluster,
+        Runnable(partial(heartbeat.watch, act), save),
+        heartbeat,
+        order.elector(cluster, clock),
+        list_problems,
+        pages={"/explain/numbers": explain},
     )

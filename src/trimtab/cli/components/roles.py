@@ -1,6 +1,6 @@
 """`trimtab roles`: wires the role keeper to a real cluster, as its flags say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -14,7 +14,6 @@ from trimtab.cli.runtime.process import Runnable
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
-from trimtab.cluster.ports import Tracer
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.roles import metrics, pages
 from trimtab.roles.controller import RoleKeeper
@@ -65,52 +64,32 @@ def make_part(order: RolesOrder) -> component.ComponentSpec:
     return component.ComponentSpec("roles", scope, partial(_build, order))
 
 
-class _Process:
-    """The role keeper and the parts around it."""
-
-    def __init__(
-        self, order: RolesOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
-    ) -> None:
-        self._settings = settings = order.settings
-        self.cluster = cluster
-        self.elector = elector = order.elector(self.cluster, clock)
-        self._keeper = RoleKeeper(
-            self.cluster,
-            settings=settings,
-            clock=clock,
-            elapsed=clock.elapsed,
-            may_act=lambda: elector is None or elector.leads(),
-            report=self._tell,
-            tracer=tracer,
-        )
-        self.heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
-        self._narrator = RoleLogger()
-
-    async def act(self) -> None:
-        with self.heartbeat.expected():
-            await self._keeper.run()
-
-    async def finish(self) -> None:
-        """Leave the labels as they are: the next role keeper corrects those that are outdated."""
-
-    def show(self, _: Mapping[str, str]) -> bytes:
-        return pages.show_roles(self._keeper.plans, is_paused=self._settings.paused)
-
-    def _tell(self, news: RoleReport) -> None:
-        if not isinstance(news, Broken):
-            self.heartbeat.beat()
-        metrics.note(news)
-        self._narrator.log(news)
-
-
 def _build(
     order: RolesOrder, cluster: LiveCluster, client: Client, clock: RealClock
 ) -> component.RunningComponent:
-    running = _Process(order, cluster, clock, client.tracer)
-    return component.RunningComponent(
-        running.cluster,
-        Runnable(running.act, running.finish),
-        running.heartbeat,
-        running.elector,
-        pages={"/roles": running.show},
+    settings, elector = order.settings, order.elector(cluster, clock)
+    heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
+    keeper = RoleKeeper(
+        cluster,
+        settings=settings,
+        clock=clock,
+        elapsed=clock.elapsed,
+        may_act=partial(component.may_act, elector),
+        report=partial(_report, heartbeat, RoleLogger()),
+        tracer=client.tracer,
     )
+    return component.RunningComponent(
+        cluster,
+        # Labels stay as they are: the next role keeper corrects those that are outdated.
+        Runnable(partial(heartbeat.watch, keeper.run)),
+        heartbeat,
+        elector,
+        pages={"/roles": lambda _: pages.show_roles(keeper.plans, is_paused=settings.paused)},
+    )
+
+
+def _report(heartbeat: Heartbeat, logger: RoleLogger, report: RoleReport) -> None:
+    if not isinstance(report, Broken):
+        heartbeat.beat()
+    metrics.note(report)
+    logger.log(report)

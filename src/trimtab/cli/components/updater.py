@@ -15,13 +15,11 @@ from trimtab.cli.runtime.process import Runnable
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
-from trimtab.cluster.ports import Tracer
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.updater import logs, pages
 from trimtab.updater.controller import Updater
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.metrics import UpdaterMeter
-from trimtab.updater.pages import show_plan
 from trimtab.updater.reports import News, PlanMade, ViewNotReady
 from trimtab.updater.settings import UpdaterSettings
 
@@ -61,67 +59,42 @@ def make_part(order: UpdaterOrder) -> component.ComponentSpec:
     return component.ComponentSpec("updater", scope, partial(_build, order))
 
 
-class _Process:
-    """The updater and the parts around it."""
-
-    def __init__(
-        self, order: UpdaterOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
-    ) -> None:
-        settings = self._settings = order.settings
-        self.cluster = cluster
-        self.elector = order.elector(self.cluster, clock)
-        self.updater = Updater(
-            self.cluster,
-            settings=settings,
-            clock=clock,
-            may_act=self._may_act,
-            tell=self._tell,
-            tracer=tracer,
-        )
-        silence = component.INTERVALS_UNTIL_DEAD * settings.interval
-        self.heartbeat = Heartbeat(clock.elapsed, silence)
-        self._decisions = Decisions()
-        self._meter = UpdaterMeter(lambda: self.updater.report.waiting)
-
-    async def act(self) -> None:
-        with self.heartbeat.expected():
-            await self.updater.run()
-
-    async def finish(self) -> None:
-        """Do nothing: a plan needs no saved state."""
-
-    def show_plan(self, query: Mapping[str, str]) -> bytes:
-        return show_plan(
-            self.updater.last_plan,
-            self._decisions,
-            self.updater.report,
-            query,
-            is_paused=self._settings.plan.paused,
-        )
-
-    def explain(self, query: Mapping[str, str]) -> bytes:
-        waiting = self.updater.report.waiting
-        return pages.show_page(self.updater.last_look, self._settings.plan, waiting, query)
-
-    def _may_act(self) -> bool:
-        return self.elector is None or self.elector.leads()
-
-    def _tell(self, news: News) -> None:
-        if isinstance(news, ViewNotReady) or (isinstance(news, PlanMade) and news.is_all):
-            self.heartbeat.beat()
-        changed = self._decisions.hear(news)
-        logs.log_report(news, changed)
-        self._meter.note(news, changed, self._decisions.held)
-
-
 def _build(
     order: UpdaterOrder, cluster: LiveCluster, client: Client, clock: RealClock
 ) -> component.RunningComponent:
-    running = _Process(order, cluster, clock, client.tracer)
+    settings, elector = order.settings, order.elector(cluster, clock)
+    heartbeat = Heartbeat(clock.elapsed, component.INTERVALS_UNTIL_DEAD * settings.interval)
+    decisions = Decisions()
+    meter = UpdaterMeter(lambda: running.report.waiting)
+
+    def report(news: News) -> None:
+        if isinstance(news, ViewNotReady) or (isinstance(news, PlanMade) and news.is_all):
+            heartbeat.beat()
+        changed = decisions.hear(news)
+        logs.log_report(news, changed)
+        meter.note(news, changed, decisions.held)
+
+    def show_plan(query: Mapping[str, str]) -> bytes:
+        plan, is_paused = running.last_plan, settings.plan.paused
+        return pages.show_plan(plan, decisions, running.report, query, is_paused=is_paused)
+
+    def explain(query: Mapping[str, str]) -> bytes:
+        waiting = running.report.waiting
+        return pages.show_page(running.last_look, settings.plan, waiting, query)
+
+    running = Updater(
+        cluster,
+        settings=settings,
+        clock=clock,
+        may_act=partial(component.may_act, elector),
+        tell=report,
+        tracer=client.tracer,
+    )
     return component.RunningComponent(
-        running.cluster,
-        Runnable(running.act, running.finish, running.updater.drain),
-        running.heartbeat,
-        running.elector,
-        pages={"/plan": running.show_plan, "/explain/pods": running.explain},
+        cluster,
+        # A plan needs no saved state.
+        Runnable(partial(heartbeat.watch, running.run), wind_down=running.drain),
+        heartbeat,
+        elector,
+        pages={"/plan": show_plan, "/explain/pods": explain},
     )

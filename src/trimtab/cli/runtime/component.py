@@ -98,6 +98,11 @@ class RunningComponent:
         return list_shortcomings(self.cluster.shortcomings())
 
 
+def may_act(elector: Elector | None) -> bool:
+    """Return True if this replica acts: it leads, or there is no election."""
+    return elector is None or elector.leads()
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentSpec:
     """A component before there is a cluster to build it on."""

@@ -6,7 +6,7 @@ connections may be the cause. Readiness is about the surroundings: missing or ol
 permissions (F43). A restart would not help there, so the probe reports the reason.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -56,6 +56,11 @@ class Heartbeat:
             yield
         finally:
             self._last = None
+
+    async def watch(self, run: Callable[[], Awaitable[object]]) -> None:
+        """Run a loop, and expect it to beat for as long as it runs."""
+        with self.expected():
+            await run()
 
     def beat(self) -> None:
         """Record that the loop has succeeded."""

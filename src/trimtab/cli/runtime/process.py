@@ -46,8 +46,8 @@ LEADING: Final = Gauge(
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
-async def _begin_nothing() -> None:
-    """Do nothing: no work in progress has to be finished."""
+async def _do_nothing() -> None:
+    """Do nothing: there is no work in progress to finish, or no state to save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Runnable:
 
     act: Callable[[], Coroutine[object, object, None]]
     """Runs until it is cancelled."""
-    finish: Callable[[], Awaitable[None]]
+    finish: Callable[[], Awaitable[None]] = _do_nothing
     """Called last, after `act` was cancelled, to save state while the lease is held."""
-    wind_down: Callable[[], Awaitable[None]] = _begin_nothing
+    wind_down: Callable[[], Awaitable[None]] = _do_nothing
     """Called before `act` is cancelled: begins nothing more, and finishes what was begun."""
 
 

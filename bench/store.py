@@ -56,15 +56,20 @@ class Server:
     def __init__(self) -> None:
         self.pages = [a_page(start) for start in range(0, PODS, PAGE_SIZE)]
 
-    async def fetch(self, _path: str, parameters: Mapping[str, str]) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
         """One page of the list."""
-        return self.pages[int(parameters.get("continue", "0"))]
+        del path
+        return self.pages[int((parameters or {}).get("continue", "0"))]
 
     async def stream(
         self, _path: str, _parameters: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         """Nothing more."""
         return _silence()
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        """Nothing: a store only reads."""
+        raise NotImplementedError(f"POST {path} {body!r}")
 
 
 def a_page(start: int) -> bytes:

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
 import pytest
 from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.silent_server import SilentServer
 
 from trimtab.admission.owner_cache import NotYetError, ReadyOwners
 from trimtab.api.wire.status_errors import Status
@@ -49,7 +50,7 @@ def a_scale(uid: str = "uid-web", selector: str = "app=web") -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"replicas": 3}, "status": {"selector": selector}}
 
 
-class SlowServer:
+class SlowServer(SilentServer):
     """An API server that takes its time, and can be asked only from within a task."""
 
     def __init__(self) -> None:
@@ -62,7 +63,8 @@ class SlowServer:
         }
         self.asked: list[str] = []
 
-    async def fetch(self, path: str) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is None
         self.asked.append(path)
         # As the real client does, which fails outside of a task.
         async with asyncio.timeout(10):

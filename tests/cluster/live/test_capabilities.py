@@ -2,24 +2,27 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.silent_server import SilentServer
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError
 from trimtab.cluster.live.capabilities import Abilities
 
 
-class Server:
+class Server(SilentServer):
     """A server that has these resources, or does not answer."""
 
     def __init__(self, *names: str) -> None:
         self.names: tuple[str, ...] | None = names
         self.requests = 0
 
-    async def fetch(self, path: str) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is None
         assert path == "/api/v1"
         self.requests += 1
         if self.names is None:

@@ -1,10 +1,12 @@
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from support.fakes.clocks import StillClock
+from support.fakes.silent_server import SilentServer
 from support.makers.records import minutes
 
 from trimtab.api.wire.status_errors import Status
@@ -38,7 +40,7 @@ def a_scale(selector: str = "app=web") -> dict[str, Any]:
     return {"metadata": metadata, "status": {"selector": selector}}
 
 
-class Server:
+class Server(SilentServer):
     """Paths and what they show; all others are not found."""
 
     def __init__(self, **changes: Any) -> None:
@@ -54,7 +56,8 @@ class Server:
         self.shown.update(changes)
         self.asked: list[str] = []
 
-    async def fetch(self, path: str) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is None
         self.asked.append(path)
         answer = self.shown.get(path)
         if isinstance(answer, Exception):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.fakes.clocks import StillClock
+from support.fakes.silent_server import SilentServer
 
 from trimtab.api.usage.external_metrics import PodGroup
 from trimtab.api.usage.pod_metrics import UsageColumns
@@ -38,7 +39,7 @@ def a_value(pod: str, value: str = "150m", *, container: str = "app", told: bool
     }
 
 
-class Server:
+class Server(SilentServer):
     """Knows a value of every pod that it is asked for, unless a test says otherwise."""
 
     def __init__(self) -> None:
@@ -49,7 +50,8 @@ class Server:
         self.under_way = 0
         self.most_under_way = 0
 
-    async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is not None
         selector = parameters["labelSelector"]
         self.asked.append((path, selector))
         self.under_way += 1

@@ -1,7 +1,9 @@
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.fakes.silent_server import SilentServer
 
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.api.wire.status_errors import Status
@@ -20,12 +22,13 @@ def metrics_of(pod: str, cpu: str, memory: str) -> dict[str, Any]:
     }
 
 
-class Server:
+class Server(SilentServer):
     def __init__(self, path: str, *items: dict[str, Any]) -> None:
         self._path = path
         self._items = items
 
-    async def fetch(self, path: str) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is None
         if path != self._path:
             raise ApiError(f"GET {path}", Status(code=503))
         return json.dumps({"items": self._items}).encode()

@@ -6,13 +6,14 @@ from typing import NoReturn
 
 import pytest
 from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.silent_server import SilentServer
 
 from trimtab.api.wire.status_errors import Status
 from trimtab.cluster.errors import ApiError, ForbiddenError
 from trimtab.cluster.watch.optional_watches import ASK_AGAIN, ASK_AT_FIRST, PermittedFeed
 
 
-class Server:
+class Server(SilentServer):
     """A server that answers whether we may; nothing but an error if it does not know."""
 
     def __init__(self, *, allows: bool | None) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 
 from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.silent_server import SilentServer
 
 from trimtab.api.kinds.nodes import decode_namespace
 from trimtab.api.wire.status_errors import Status
@@ -23,13 +25,14 @@ def shown(paused: str) -> bytes:
     return json.dumps({"metadata": metadata}).encode()
 
 
-class Server:
+class Server(SilentServer):
     """A server that gives one answer after the other, the last one for ever."""
 
     def __init__(self, *answers: bytes | ApiError) -> None:
         self.answers = list(answers)
 
-    async def fetch(self, path: str) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is None
         assert path == PATH
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, ApiError):

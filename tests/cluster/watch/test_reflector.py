@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fakes.clocks import LoopClock, run_virtually
+from support.fakes.silent_server import SilentServer
 from support.fakes.watch_history import BAD, History, decode_thing, gone
 
 from trimtab.api.wire.codec import DecodeError
@@ -44,7 +45,7 @@ class Cut:
     error: ApiError | None = None
 
 
-class Server:
+class Server(SilentServer):
     """A model of a server, whose first answers are disturbed as they are told to be."""
 
     def __init__(
@@ -55,7 +56,8 @@ class Server:
         self.disturbances = list(disturbances)
         self.asked: list[tuple[float, Mapping[str, str]]] = []
 
-    async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
+    async def fetch(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        assert parameters is not None
         cut = self._take_request(path, parameters)
         await asyncio.sleep(0.01)
         if cut and cut.error:

@@ -1,11 +1,12 @@
 """Capabilities of the API server, read from its discovery; an upgrade may add some."""
 
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from trimtab.api.kinds import discovery
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.http.api_server import ApiServer
 from trimtab.cluster.ports import Clock
 
 _CORE: Final = "/api/v1"
@@ -14,17 +15,10 @@ _ANSWER_LIFE: Final = timedelta(minutes=10)
 _FAILURE_LIFE: Final = timedelta(seconds=30)
 
 
-class DiscoveryReader(Protocol):
-    """Interface for the one read that is needed here."""
-
-    async def fetch(self, path: str) -> bytes:
-        """Return the body of a GET."""
-
-
 class Abilities:
     """Capabilities, read again at intervals; before the first answer, those of a current server."""
 
-    def __init__(self, server: DiscoveryReader, clock: Clock) -> None:
+    def __init__(self, server: ApiServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
         self._can_resize = True

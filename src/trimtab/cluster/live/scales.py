@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
-from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from trimtab.api.kinds import discovery, workloads
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.http import paths
+from trimtab.cluster.http.api_server import ApiServer
 from trimtab.cluster.live.missing_permissions import MissingRights
 from trimtab.cluster.ports import Clock
 from trimtab.core.model.pods import WorkloadName
@@ -49,13 +50,6 @@ _MAX_SCALE_BYTES: Final = 8 * 1024
 _MAX_NAME: Final = 253
 _MAX_KIND: Final = 63
 _MAX_API_VERSION: Final = _MAX_NAME + 1 + _MAX_KIND
-
-
-class ScaleReader(Protocol):
-    """Interface for the one read that is needed here."""
-
-    async def fetch(self, path: str) -> bytes:
-        """Return the body of a GET."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +142,7 @@ def _is_unused(kept: _Kept[ValueT], now: datetime) -> bool:
 class Scales:
     """Fetches scales, and caches the answers."""
 
-    def __init__(self, server: ScaleReader, *, clock: Clock, random: Random) -> None:
+    def __init__(self, server: ApiServer, *, clock: Clock, random: Random) -> None:
         self._server = server
         self._clock = clock
         self._random = random

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from trimtab.api.usage import external_metrics
 from trimtab.api.usage.external_metrics import ExternalReading, PodGroup
@@ -20,6 +20,7 @@ from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, UnreachableError
 from trimtab.cluster.http import paths
+from trimtab.cluster.http.api_server import ApiServer
 from trimtab.cluster.ports import Clock
 from trimtab.core.model import selectors
 from trimtab.core.model.resources import Resource
@@ -34,13 +35,6 @@ _POD: Final = "pod"
 """Label of a metric that names its pod (the original's)."""
 
 _Row: TypeAlias = tuple[str, str, str, float, int, int, bool, bool]
-
-
-class MetricReader(Protocol):
-    """Interface for the one read that is needed here."""
-
-    async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
-        """Return the body of a GET."""
 
 
 class LateError(ClusterError):
@@ -91,7 +85,7 @@ class _Harvest:
 class ExternalMetricsApi:
     """The external metrics API (`external.metrics.k8s.io`) as a source of samples."""
 
-    server: MetricReader
+    server: ApiServer
     metrics: Mapping[Resource, str]
     """The name of the metric that is the usage of a resource."""
     container_label: str

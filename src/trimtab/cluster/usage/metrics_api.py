@@ -1,26 +1,19 @@
 """Usage from the metrics API: the newest reading of every container."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from trimtab.api.usage import pod_metrics
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.api.wire.lists import Unreadable
 from trimtab.cluster.http import paths
-
-
-class UsageReader(Protocol):
-    """Interface for the one read that is needed here."""
-
-    async def fetch(self, path: str) -> bytes:
-        """Return the body of a GET."""
+from trimtab.cluster.http.api_server import ApiServer
 
 
 @dataclass(slots=True)
 class MetricsApi:
     """The metrics API (`metrics.k8s.io`) as a source of samples."""
 
-    server: UsageReader
+    server: ApiServer
     namespace: str = ""
     """Empty for all namespaces."""
     unreadable: tuple[Unreadable, ...] = ()

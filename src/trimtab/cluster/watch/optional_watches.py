@@ -13,6 +13,7 @@ from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster import errors
 from trimtab.cluster.errors import ClusterError, ForbiddenError
 from trimtab.cluster.http import paths
+from trimtab.cluster.http.api_server import ApiServer
 from trimtab.cluster.ports import Clock
 
 ASK_AGAIN: Final = timedelta(minutes=1)
@@ -21,13 +22,6 @@ ASK_AT_FIRST: Final = timedelta(seconds=1)
 """First delay of the question, which then doubles. A server that has just started may not know our
 roles yet, and a component that acts meanwhile sees less than it may."""
 _REVIEWS: Final = paths.collection("authorization.k8s.io/v1", "selfsubjectaccessreviews")
-
-
-class AccessReviewer(Protocol):
-    """Interface for the one request that is needed here."""
-
-    async def post(self, path: str, body: bytes) -> bytes:
-        """Return the server's answer."""
 
 
 class Fed(Protocol):
@@ -48,7 +42,7 @@ class PermittedFeed:
 
     def __init__(
         self,
-        server: AccessReviewer,
+        server: ApiServer,
         feed: Fed,
         resource: str,
         *,

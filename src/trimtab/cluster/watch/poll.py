@@ -6,11 +6,12 @@ however, a role in that very namespace is enough.
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Final, Generic, NoReturn, TypeVar
 
 from trimtab.api.wire import watch_events
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.http.api_server import ApiServer
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.watch.store import Writer
 
@@ -19,19 +20,12 @@ RecordT = TypeVar("RecordT")
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
-class PolledReader(Protocol):
-    """Interface for the one read that is needed here."""
-
-    async def fetch(self, path: str) -> bytes:
-        """Return the body of a GET."""
-
-
 class Poll(Generic[RecordT]):
     """Keeps a store of one object up to date."""
 
     def __init__(
         self,
-        server: PolledReader,
+        server: ApiServer,
         path: str,
         decode: Callable[[bytes], RecordT],
         writer: Writer[RecordT],

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
-from typing import Final, Generic, NoReturn, Protocol, TypeVar, assert_never
+from typing import Final, Generic, NoReturn, TypeVar, assert_never
 
 from trimtab.api.wire import lists, watch_events
 from trimtab.api.wire.codec import DecodeError
 from trimtab.api.wire.watch_events import WatchRefused
 from trimtab.cluster import errors
 from trimtab.cluster.errors import ClusterError, GoneError, TooLargeError, TooManyRequestsError
+from trimtab.cluster.http.api_server import ApiServer
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.watch import state_machine
 from trimtab.cluster.watch.state_machine import Change, Confirm, State
@@ -42,16 +43,6 @@ _DOUBLINGS: Final = 6
 _SMALLER: Final = 8
 
 
-class ListWatcher(Protocol):
-    """Interface for the two reads that are needed here."""
-
-    async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
-        """Return the body of a GET."""
-
-    async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Open a stream of lines, which lasts until the server ends it."""
-
-
 @dataclass(frozen=True, slots=True)
 class WatchedKind(Generic[RecordT]):
     """Objects to watch, and their decoder."""
@@ -69,7 +60,7 @@ class Feed(Generic[RecordT]):
 
     def __init__(
         self,
-        server: ListWatcher,
+        server: ApiServer,
         kind: WatchedKind[RecordT],
         writer: Writer[RecordT],
         *,

@@ -198,8 +198,8 @@ def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
     runs = [Run(BUILT_IN["trimtab"], SCENARIOS["under-strict"])]
     told_alone: list[float] = []
     told_shared: list[float] = []
-    alone = run_all(runs, demand, crew=WorkerPool(1), tell=told_alone.append)
-    shared = run_all(runs, demand, crew=WorkerPool(2), tell=told_shared.append)
+    alone = run_all(runs, demand, workers=WorkerPool(1), report=told_alone.append)
+    shared = run_all(runs, demand, workers=WorkerPool(2), report=told_shared.append)
 
     assert told_alone == [0.5, 1.0]
     assert told_shared[-1] == 1.0

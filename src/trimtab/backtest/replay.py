@@ -104,7 +104,7 @@ class Replay:
     fleet: Fleet
     policy: Policy
     tally: FleetSums
-    course: UsageTimeline | None = None
+    timeline: UsageTimeline | None = None
     """Receives requests, bounds and kills over time; None if they are not needed."""
     is_fine: bool = False
     """True if all workloads go minute by minute."""
@@ -155,8 +155,8 @@ class Replay:
     def _kill(self, rows: Ints, clock: Ints) -> None:
         self.fleet.kill(rows)
         self.tally.count_kills(rows, clock)
-        if self.course is not None:
-            self.course.note_kills(rows, clock // self.demand.step_minutes)
+        if self.timeline is not None:
+            self.timeline.note_kills(rows, clock // self.demand.step_minutes)
         self.policy.learn_kills(self._situation(rows, clock))
 
     def _run(self, rows: Ints, amounts: Floats, clock: Ints, minutes: Ints) -> None:
@@ -181,8 +181,8 @@ class Replay:
 
     def _end_steps(self, rows: Ints, steps: Ints, suitability: Suitability) -> None:
         """Record the state of workloads at the end of a step; `steps` have passed for each one."""
-        if self.course is not None:
-            self.course.note(rows, steps - 1, self.fleet, self.policy.bounds(rows))
+        if self.timeline is not None:
+            self.timeline.note(rows, steps - 1, self.fleet, self.policy.bounds(rows))
         goes_on = np.isinf(self.tally.good_after[rows]) & (steps < self.demand.lengths[rows])
         rows, steps = rows[goes_on], steps[goes_on]
         suits = suitability.suits(rows, steps - 1, self.fleet.requests[:, rows])

@@ -14,7 +14,7 @@ from itertools import count
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from trimtab.backtest import timeline as course
+from trimtab.backtest import timeline
 from trimtab.backtest.contenders import Contender, make_policy, starting_requests
 from trimtab.backtest.demand import Demand
 from trimtab.backtest.fleet import Fleet, FleetSums, join
@@ -73,40 +73,44 @@ class _Days:
                 self.shared.value += 1
 
 
-def finish(parts: Sequence[WorkShare[ResultT]], crew: WorkerPool, tell: Progress) -> list[ResultT]:
+def finish(
+    parts: Sequence[WorkShare[ResultT]], workers: WorkerPool, report: Progress
+) -> list[ResultT]:
     """Do all parts and return their results."""
     total = max(sum(part.days for part in parts), 1)
-    if crew.jobs == 1 and crew.pool is None:
-        return _finish_here(parts, lambda done: tell(done / total))
-    return _finish_elsewhere(parts, crew, lambda done: tell(done / total))
+    if workers.jobs == 1 and workers.pool is None:
+        return _finish_here(parts, lambda done: report(done / total))
+    return _finish_elsewhere(parts, workers, lambda done: report(done / total))
 
 
-def _finish_here(parts: Sequence[WorkShare[ResultT]], tell: Callable[[int], None]) -> list[ResultT]:
+def _finish_here(
+    parts: Sequence[WorkShare[ResultT]], report: Callable[[int], None]
+) -> list[ResultT]:
     days = count(1)
-    return [part.work(after_day=lambda: tell(next(days))) for part in parts]
+    return [part.work(after_day=lambda: report(next(days))) for part in parts]
 
 
 def _finish_elsewhere(
-    parts: Sequence[WorkShare[ResultT]], crew: WorkerPool, tell: Callable[[int], None]
+    parts: Sequence[WorkShare[ResultT]], workers: WorkerPool, report: Callable[[int], None]
 ) -> list[ResultT]:
     context = get_context("spawn")  # So that no lock of a thread of ours is copied.
     days: Synchronized[int] = context.Value(c_long, 0)
     with (
-        nullcontext(crew.pool)
-        if crew.pool is not None
-        else ProcessPoolExecutor(crew.jobs, context, initializer=_adopt, initargs=(days,))
+        nullcontext(workers.pool)
+        if workers.pool is not None
+        else ProcessPoolExecutor(workers.jobs, context, initializer=_adopt, initargs=(days,))
     ) as pool:
         futures = [pool.submit(_perform, part.work) for part in parts]
         pending: set[Future[ResultT]] = set(futures)
-        told = 0
+        reported = 0
         while pending:
             _, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
             whole = zip(parts, futures, strict=True)
             # Processes on other machines count for themselves: of them only what is done is known.
             finished = sum(part.days for part, future in whole if future.done())
-            if (done := max(days.value, finished)) > told:
-                told = done
-                tell(done)
+            if (done := max(days.value, finished)) > reported:
+                reported = done
+                report(done)
         return [future.result() for future in futures]
 
 
@@ -135,28 +139,28 @@ class RunOutcome:
     """Result of one run for some workloads."""
 
     tally: FleetSums
-    course: UsageTimeline
-    """Empty unless the course was asked for."""
+    timeline: UsageTimeline
+    """Empty unless the timeline was asked for."""
 
 
 def run_all(
     runs: Sequence[Run],
     demand: Demand,
     *,
-    crew: WorkerPool,
-    tell: Progress,
-    keeps_course: bool = False,
+    workers: WorkerPool,
+    report: Progress,
+    keeps_timeline: bool = False,
 ) -> list[RunOutcome]:
     """Play all runs and return their outcomes."""
     # Most of what a move costs does not depend on how many make it: no more shards than needed.
-    shards = list(_shards(demand, -(-crew.jobs // max(len(runs), 1))))
-    stretch = course.stretch(demand) if keeps_course else 0
+    shards = list(_shards(demand, -(-workers.jobs // max(len(runs), 1))))
+    stretch = timeline.stretch(demand) if keeps_timeline else 0
     parts = [
         WorkShare(partial(play, run, shard, stretch), shard.days)
         for run in runs
         for shard in shards
     ]
-    outcomes = finish(parts, crew, tell)
+    outcomes = finish(parts, workers, report)
     count = len(shards)
     return [_join(outcomes[begin : begin + count]) for begin in range(0, len(outcomes), count)]
 
@@ -169,17 +173,17 @@ def play(
     fleet = Fleet(requests, limits_of(requests, demand, run.scenario))
     policy = make_policy(run.contender, demand)
     stretches = -(-len(demand.amounts) // stretch) if stretch else 0
-    drawn = course.blank(stretches, stretch, len(demand))
+    drawn = timeline.blank(stretches, stretch, len(demand))
     tally = FleetSums(len(demand))
     noted = drawn if stretch else None
-    Replay(demand, fleet, policy, tally, course=noted, after_day=after_day).run()
+    Replay(demand, fleet, policy, tally, timeline=noted, after_day=after_day).run()
     return RunOutcome(tally, drawn)
 
 
 def _join(outcomes: Sequence[RunOutcome]) -> RunOutcome:
     return RunOutcome(
         join([outcome.tally for outcome in outcomes]),
-        course.join_courses([outcome.course for outcome in outcomes]),
+        timeline.join_timelines([outcome.timeline for outcome in outcomes]),
     )
 
 

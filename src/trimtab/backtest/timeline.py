@@ -1,4 +1,4 @@
-"""The course: requests, bounds and kills of workloads over time, coarse enough to draw."""
+"""The timeline: requests, bounds and kills of workloads over time, coarse enough to draw."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from trimtab.core.histogram.buckets import Floats, Ints
 BINS: Final = 300
 """Maximum number of points that are drawn for one workload."""
 REQUEST, LOWER, UPPER = range(3)
-"""Index of each line in a course."""
+"""Index of each line in a timeline."""
 
 
 @dataclass(slots=True)
@@ -44,20 +44,20 @@ def stretch(demand: Demand) -> int:
 
 
 def blank(stretches: int, steps: int, workloads: int) -> UsageTimeline:
-    """Return the empty course of some workloads."""
+    """Return the empty timeline of some workloads."""
     lines = np.full((stretches, 3, 2, workloads), np.nan)
     return UsageTimeline(steps, lines, np.zeros((stretches, workloads), np.int64))
 
 
-def join_courses(courses: Sequence[UsageTimeline]) -> UsageTimeline:
-    """Join the courses of several replays, whose stretches are equally long."""
-    longest = max(len(course.kills) for course in courses)
-    joined = blank(longest, courses[0].steps, sum(course.kills.shape[1] for course in courses))
+def join_timelines(timelines: Sequence[UsageTimeline]) -> UsageTimeline:
+    """Join the timelines of several replays, whose stretches are equally long."""
+    longest = max(len(one.kills) for one in timelines)
+    joined = blank(longest, timelines[0].steps, sum(one.kills.shape[1] for one in timelines))
     column = 0
-    for course in courses:
-        count, columns = len(course.kills), slice(column, column + course.kills.shape[1])
-        joined.lines[:count, :, :, columns] = course.lines
-        joined.kills[:count, columns] = course.kills
+    for one in timelines:
+        count, columns = len(one.kills), slice(column, column + one.kills.shape[1])
+        joined.lines[:count, :, :, columns] = one.lines
+        joined.kills[:count, columns] = one.kills
         column = columns.stop
     return joined
 

@@ -155,10 +155,10 @@ def print_script(shell: Shell, /) -> None:
 
 def complete_for_kubectl() -> int:
     """Write candidates for kubectl, which asks for the plugin's arguments."""
-    return tell(sys.argv[1:])
+    return print_completions(sys.argv[1:])
 
 
-def tell(words: Sequence[str]) -> int:
+def print_completions(words: Sequence[str]) -> int:
     """Write the candidates for the last word; return 0."""
     answer = complete(words)
     lines = [*answer.candidates, _FILES if answer.are_files else _NO_FILES]

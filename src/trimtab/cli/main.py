@@ -33,7 +33,7 @@ _FOR_LIBRARIES: Final = {
 class _Completion(Protocol):
     """The part of `trimtab.cli.completion` that is called here."""
 
-    def tell(self, words: Sequence[str]) -> int: ...
+    def print_completions(self, words: Sequence[str]) -> int: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: Sequence[str]) -> object:
     if given[:1] == [_COMPLETE]:
-        return cast("_Completion", import_module("trimtab.cli.completion")).tell(given[1:])
+        return cast("_Completion", import_module("trimtab.cli.completion")).print_completions(
+            given[1:]
+        )
     if given and given[0] in app.COMPONENTS:
         _import_logs_alone()
     return app.run(given)

@@ -34,7 +34,9 @@ def findings() -> ReportContents:
         recordings.append(Recording(f"<web & {number}>", START, trace))
     demand = gather(recordings)
     runs = [Run(BUILT_IN[name], SCENARIOS["over-strict"]) for name in ("today", "trimtab")]
-    outcomes = run_all(runs, demand, crew=WorkerPool(1), tell=lambda _: None, keeps_course=True)
+    outcomes = run_all(
+        runs, demand, workers=WorkerPool(1), report=lambda _: None, keeps_timeline=True
+    )
     rows = [
         Row(run.scenario.name, run.contender.name, score(outcome.tally), {})
         for run, outcome in zip(runs, outcomes, strict=True)
@@ -80,7 +82,7 @@ def test_an_answer_stands_at_the_top(findings: ReportContents) -> None:
 
 
 def test_drawn_requests_are_those_in_force(findings: ReportContents) -> None:
-    today, governed = (outcome.course for outcome in findings.outcomes)
+    today, governed = (outcome.timeline for outcome in findings.outcomes)
 
     cpu = today.lines[:, 0, 0, 0]
     assert set(cpu.tolist()) == {800.0}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rig import waiting
-from trimtab.cli.commands.simulate import tell_reports
+from trimtab.cli.commands.simulate import print_reports
 from trimtab.cli.main import main
 from trimtab.simulation.checks.inspector import Violation
 from trimtab.simulation.run import RunReport
@@ -46,7 +46,7 @@ def test_a_number_that_makes_no_sense_is_one_clear_line(
 def test_of_many_seeds_those_that_failed_are_told_with_what_they_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    summary = tell_reports([FINE, WRONG, FINE], 3, is_quiet=True)
+    summary = print_reports([FINE, WRONG, FINE], 3, is_quiet=True)
 
     told = capsys.readouterr()
     assert summary.failed == 1
@@ -55,7 +55,7 @@ def test_of_many_seeds_those_that_failed_are_told_with_what_they_did(
 
 
 def test_of_many_seeds_it_is_told_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_reports([FINE, WRONG], 2, is_quiet=False)
+    print_reports([FINE, WRONG], 2, is_quiet=False)
 
     told = capsys.readouterr()
     assert told.err.splitlines() == ["1 of 2 seeds, 0 failed", "2 of 2 seeds, 1 failed"]

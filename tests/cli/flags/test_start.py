@@ -74,7 +74,7 @@ def test_a_setting_that_makes_no_sense_is_told_by_the_name_of_its_flag() -> None
 def test_a_secret_is_among_the_changed_flags_but_is_never_written(told: StringIO) -> None:
     logs.set_up(LogFlags(), told)
     flags = RecommenderFlags(history=HistoryFlags(password="hunter2"))
-    start.tell_of_start("recommender", CommonFlags(), flags, [])
+    start.log_start("recommender", CommonFlags(), flags, [])
 
     assert json.loads(told.getvalue())["flags"] == {"password": "(hidden)"}
 
@@ -82,8 +82,8 @@ def test_a_secret_is_among_the_changed_flags_but_is_never_written(told: StringIO
 def test_flags_without_effect_are_told_once_and_only_if_they_are_set(told: StringIO) -> None:
     logs.set_up(LogFlags(), told)
     klog = KlogFlags(stderrthreshold="error", log_dir="/var/log")
-    start.tell_of_start("x", replace(CommonFlags(), klog=klog), RecommenderFlags(), [])
-    start.tell_of_start("x", CommonFlags(), RecommenderFlags(), [])
+    start.log_start("x", replace(CommonFlags(), klog=klog), RecommenderFlags(), [])
+    start.log_start("x", CommonFlags(), RecommenderFlags(), [])
 
     events = [json.loads(line) for line in told.getvalue().splitlines()]
     idle = [event["flags"] for event in events if event["event"] == "flags without effect here"]
@@ -93,7 +93,7 @@ def test_flags_without_effect_are_told_once_and_only_if_they_are_set(told: Strin
 def test_a_flag_without_effect_of_one_component_is_told_like_those_of_all(told: StringIO) -> None:
     logs.set_up(LogFlags(), told)
     flags = UpdaterFlags(idle=IdleUpdaterFlags(concurrent_cpu_startup_boost_syncs=4))
-    start.tell_of_start("x", CommonFlags(), flags, [])
+    start.log_start("x", CommonFlags(), flags, [])
 
     assert json.loads(told.getvalue().splitlines()[-1])["flags"] == [
         "--concurrent-cpu-startup-boost-syncs"

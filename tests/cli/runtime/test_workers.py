@@ -16,7 +16,7 @@ from trimtab.cli.runtime.workers import (
     WorkerError,
     WorkerProcesses,
     count_workers,
-    hire,
+    fork,
     usable_cores,
 )
 
@@ -30,7 +30,7 @@ async def report(link: Link) -> None:
 
 def hire_workers(count: int, work: Callable[[Link], Awaitable[None]] = report) -> WorkerProcesses:
     """A crew whose workers do only that."""
-    found = hire(count)
+    found = fork(count)
     if isinstance(found, WorkerProcesses):
         return found
     # A worker is a copy of this test run, of which nothing else may go on.

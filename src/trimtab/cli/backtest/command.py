@@ -18,7 +18,7 @@ from trimtab.backtest.scenarios import SCENARIOS, Scenario
 from trimtab.backtest.scores import bootstrap, score
 from trimtab.backtest.sweep import Point, Setting, governed
 from trimtab.backtest.tables import Row
-from trimtab.cli.backtest.executors import hired
+from trimtab.cli.backtest.executors import open_pool
 from trimtab.cli.backtest.flags import AnswerFlags, PastFlags, ReplayFlags, SweepFlags
 from trimtab.cli.backtest.html import ReportContents
 from trimtab.cli.backtest.output import SweepAnswer, format_findings
@@ -63,19 +63,19 @@ def backtest(
     else:
         source = read_cluster(past, prometheus, asks_sizes=begins_real)
     demand = source.demand
-    _tell_flaws(source.flaws)
+    _print_flaws(source.flaws)
     if begins_real:
         _check_sizes(demand, is_asked_for=bool(replay.scenario))
     with (
-        hired(replay.jobs, replay.scheduler) as crew,
+        open_pool(replay.jobs, replay.scheduler) as workers,
         progress.shown(1.0, is_quiet=answer.quiet) as shown,
     ):
         outcomes = run_all(
             runs,
             demand,
-            crew=crew,
-            tell=lambda share: shown.show(share, f"{share:4.0%} replayed"),
-            keeps_course=answer.format is Format.HTML,
+            workers=workers,
+            report=lambda share: shown.show(share, f"{share:4.0%} replayed"),
+            keeps_timeline=answer.format is Format.HTML,
         )
     rows = [
         row
@@ -173,7 +173,7 @@ def _find_contenders(name: str) -> list[Contender]:
     return [AutoscalerContender(autoscaler.name, autoscaler) for autoscaler in autoscalers]
 
 
-def _tell_flaws(flaws: Flaws) -> None:
+def _print_flaws(flaws: Flaws) -> None:
     """Write the flaws of the recorded usage to standard error: they limit what scores mean."""
     for line in flaws.lines():
         sys.stderr.write(f"note: {line}\n")

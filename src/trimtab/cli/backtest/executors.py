@@ -36,7 +36,7 @@ class _Distributed(Protocol):
 
 
 @contextmanager
-def hired(jobs: int | None, scheduler: str) -> Iterator[WorkerPool]:
+def open_pool(jobs: int | None, scheduler: str) -> Iterator[WorkerPool]:
     """Yield a pool of `jobs` workers, by default one per core, of this machine or of Dask."""
     if not scheduler:
         yield WorkerPool(jobs or os.cpu_count() or 1)

@@ -103,7 +103,7 @@ def _draw_workload(findings: ReportContents, workload: int) -> _WorkloadCourse:
         title = f"{run.contender.name}, starting {run.scenario.name}"
         drawn = [
             charts.lay_out_timeline(
-                _timeline(f"{name}: {title}", findings.demand, outcome.course, workload, resource)
+                _timeline(f"{name}: {title}", findings.demand, outcome.timeline, workload, resource)
             )
             for resource in (CPU, MEMORY)
         ]
@@ -121,13 +121,13 @@ def _choose_drawn(outcomes: Sequence[RunOutcome]) -> list[int]:
 
 
 def _timeline(
-    title: str, demand: Demand, course: UsageTimeline, workload: int, resource: int
+    title: str, demand: Demand, timeline: UsageTimeline, workload: int, resource: int
 ) -> Timeline:
     unit, scale = _UNITS[resource]
-    count = -(-int(demand.lengths[workload]) // course.steps)
-    lines = course.lines[:count, :, resource, workload] / scale
-    used = most_needed(demand, workload, course.steps)[:, resource] / scale
-    killed = np.flatnonzero(course.kills[:count, workload]) if resource == MEMORY else ()
+    count = -(-int(demand.lengths[workload]) // timeline.steps)
+    lines = timeline.lines[:count, :, resource, workload] / scale
+    used = most_needed(demand, workload, timeline.steps)[:, resource] / scale
+    killed = np.flatnonzero(timeline.kills[:count, workload]) if resource == MEMORY else ()
     bounds = [
         ChartLine(name, _below(lines[:, place], _HEADROOM * _highest(used, lines)), "bound")
         for name, place in (("lower bound", LOWER), ("upper bound", UPPER))

@@ -25,7 +25,7 @@ class SweepAnswer:
     points: Sequence[Point]
     most_risk: float
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         """Return one sentence that names the cheapest setting within the risk."""
         risk = f"{self.most_risk:g} OOM episodes of a workload in a month"
         found = sweep.cheapest(self.points, self.most_risk)
@@ -69,13 +69,13 @@ def format_findings(
             )
             return table + _sentence(answer)
         case Format.HTML:
-            return html.to_html(findings, answer.tell() if answer else "")
+            return html.to_html(findings, answer.describe() if answer else "")
         case _:
             assert_never(output)
 
 
 def _sentence(answer: SweepAnswer | None) -> str:
-    return f"\n{answer.tell()}\n" if answer else ""
+    return f"\n{answer.describe()}\n" if answer else ""
 
 
 def _lay_out_rows(rows: Sequence[Row]) -> Iterator[str]:

@@ -98,8 +98,8 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: b
         raise FailedError(f"{error}; {_REMEDY}") from error
     name = f"{', '.join(flags.namespace)} at {prometheus.prometheus_address}"
     if not recordings:
-        told = "; ".join(flaws.lines()) or "no usage is remembered"
-        raise FailedError(f"nothing to replay of {name}: {told}")
+        flaw = "; ".join(flaws.lines()) or "no usage is remembered"
+        raise FailedError(f"nothing to replay of {name}: {flaw}")
     return Source(name, gather(recordings), flaws)
 
 

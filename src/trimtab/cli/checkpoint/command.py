@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from trimtab import __version__
 from trimtab.api.kinds import checkpoint_files, checkpoints
 from trimtab.api.wire.codec import JSON, DecodeError
-from trimtab.cli.checkpoint import text as words
+from trimtab.cli.checkpoint import text
 from trimtab.cli.checkpoint.text import Inspected
 from trimtab.cli.commands import read_cluster
 from trimtab.cli.commands.read_cluster import ClusterSession, ViewFlags
@@ -53,11 +53,11 @@ def inspect(
     if chosen:
         sys.stdout.write(_format(chosen, output, now, shows_namespace=view.all_namespaces))
     if buckets and output is Format.TABLE:
-        sys.stdout.write(words.to_buckets(chosen))
+        sys.stdout.write(text.to_buckets(chosen))
     for name in missing:
         read_cluster.say(f"trimtab: there is no checkpoint of {name}")
     if not found and not missing:
-        read_cluster.say(f"trimtab: {empty_results.tell_absence('checkpoints', namespace)}")
+        read_cluster.say(f"trimtab: {empty_results.describe_absence('checkpoints', namespace)}")
     return int(bool(missing))
 
 
@@ -81,13 +81,13 @@ def export(
     if missing:
         raise FailedError(f"there is no checkpoint of {', '.join(missing)}; nothing was written")
     if not chosen:
-        raise FailedError(empty_results.tell_absence("checkpoints", visited.namespace))
+        raise FailedError(empty_results.describe_absence("checkpoints", visited.namespace))
     document = checkpoint_files.make_file(
         chosen, server=visited.connection.server, at=now, version=__version__
     )
     format_file = documents.format_json if output is Format.JSON else documents.format_yaml
     files.write_out(format_file(document), file)
-    read_cluster.say(f"trimtab: {words.count(len(chosen))} exported")
+    read_cluster.say(f"trimtab: {text.count(len(chosen))} exported")
     return 0
 
 
@@ -134,11 +134,11 @@ def _format(
 ) -> str:
     match output:
         case Format.TABLE:
-            return words.to_table(found, now, shows_namespace=shows_namespace)
+            return text.to_table(found, now, shows_namespace=shows_namespace)
         case Format.JSON:
-            return documents.format_json(words.to_records(found))
+            return documents.format_json(text.to_records(found))
         case Format.YAML:
-            return documents.format_yaml(words.to_records(found))
+            return documents.format_yaml(text.to_records(found))
         case _:
             assert_never(output)
 

@@ -11,15 +11,14 @@ from cyclopts import Parameter
 
 from trimtab.api.kinds import checkpoint_files
 from trimtab.api.kinds.checkpoint_files import CheckpointFlaw, Manifest
-from trimtab.cli.checkpoint import text as words
+from trimtab.cli.checkpoint import text
 from trimtab.cli.commands import read_cluster
 from trimtab.cli.commands.read_cluster import ClusterSession, ConnectionFlags
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.output.files import InputFile, read_documents, refuse_flags
 from trimtab.cluster.errors import ClusterError, NotFoundError
 from trimtab.cluster.http import paths
-from trimtab.cluster.live import checkpoints as transfer
-from trimtab.cluster.live import diagnosis
+from trimtab.cluster.live import checkpoints, diagnosis
 from trimtab.core.diagnosis.components import LEASES, Component
 
 _WAY: Final = ConnectionFlags()
@@ -52,7 +51,7 @@ def import_files(
         lambda visited: _store(visited, manifests, overwrite=overwrite, is_trial=dry_run),
     )
     done = "can be imported; nothing was stored" if dry_run else "imported"
-    sys.stdout.write(f"{words.count(len(manifests))} {done}\n")
+    sys.stdout.write(f"{text.count(len(manifests))} {done}\n")
     return 0
 
 
@@ -107,37 +106,37 @@ async def _store(
 ) -> None:
     client = visited.client
     places = [one.checkpoint.namespace for one in manifests]
-    missing = await transfer.find_missing_namespaces(client, places)
+    missing = await checkpoints.find_missing_namespaces(client, places)
     _refuse([f"there is no namespace {name}; --namespace-map {name}=NEW" for name in missing])
-    existing = await transfer.find_existing(client, manifests)
+    existing = await checkpoints.find_existing(client, manifests)
     if not overwrite:
         _refuse([f"{'/'.join(place)}: it exists; --overwrite" for place in sorted(existing)])
-    for text in (*await _find_orphans(visited, manifests), *await _find_recommenders(visited)):
-        read_cluster.say(f"trimtab: warning: {text}")
-    await transfer.write_all(client, manifests, existing, is_trial=is_trial)
+    for warning in (*await _find_orphans(visited, manifests), *await _find_recommenders(visited)):
+        read_cluster.say(f"trimtab: warning: {warning}")
+    await checkpoints.write_all(client, manifests, existing, is_trial=is_trial)
 
 
 async def _find_orphans(visited: ClusterSession, manifests: Sequence[Manifest]) -> list[str]:
     """Return a warning for each autoscaler that does not exist."""
     owners = {(one.checkpoint.namespace, one.checkpoint.autoscaler_name) for one in manifests}
-    told = []
+    warnings = []
     for namespace, name in sorted(owners):
         try:
             await visited.client.fetch(paths.item(paths.autoscalers(namespace), name))
         except NotFoundError:
-            told.append(
+            warnings.append(
                 f"there is no autoscaler {namespace}/{name}; recommenders remove checkpoints of "
                 "autoscalers that are not there"
             )
-    return told
+    return warnings
 
 
 async def _find_recommenders(visited: ClusterSession) -> list[str]:
     """Return a warning for each running recommender that the caller may see."""
     remedy = "it will overwrite what is imported with what it knows; stop it first"
-    told: list[str] = []
+    warnings: list[str] = []
     with suppress(ClusterError):
-        told += [
+        warnings += [
             f"the recommender {one.place} runs: {remedy}: "
             f"kubectl -n {one.namespace} scale deployment {one.name} --replicas=0"
             for one in await diagnosis.fetch_installed(visited.client, "")
@@ -145,7 +144,7 @@ async def _find_recommenders(visited: ClusterSession) -> list[str]:
         ]
     with suppress(ClusterError):
         now = visited.clock.now()
-        told += [
+        warnings += [
             f"a recommender holds the lease {one.place}: {remedy}"
             for one in await diagnosis.fetch_leases(visited.client, "")
             if one.name == LEASES[Component.RECOMMENDER]
@@ -153,4 +152,4 @@ async def _find_recommenders(visited: ClusterSession) -> list[str]:
             and one.renewed_at is not None
             and now - one.renewed_at < _FRESH
         ]
-    return told
+    return warnings

@@ -39,13 +39,13 @@ def get(
     missing = sorted(set(names) - known)
     _write(chosen, output, view)
     for one in hidden:
-        say(f"trimtab: {empty_results.tell_unreadable('autoscaler', one)}")
+        say(f"trimtab: {empty_results.describe_unreadable('autoscaler', one)}")
     for one in seen.unreadable_pods:
-        say(f"trimtab: {empty_results.tell_unreadable('pod', one)}")
+        say(f"trimtab: {empty_results.describe_unreadable('pod', one)}")
     for name in missing:
         say(f"trimtab: there is no autoscaler {name}")
     if not (views or hidden or missing):
-        say(f"trimtab: {empty_results.tell_absence('autoscalers', seen.namespace)}")
+        say(f"trimtab: {empty_results.describe_absence('autoscalers', seen.namespace)}")
     return int(bool(missing or hidden))
 
 
@@ -94,8 +94,8 @@ def _header(*, shows_namespace: bool) -> list[str]:
 
 
 def _cells(view: ContainerView, resource: Resource) -> list[str]:
-    told = (view.request, view.target, view.lower, view.upper)
-    amounts = [show_amount(resource, each.get(resource)) for each in told]
+    quantities = (view.request, view.target, view.lower, view.upper)
+    amounts = [show_amount(resource, each.get(resource)) for each in quantities]
     return [*amounts, _difference(view, resource)]
 
 

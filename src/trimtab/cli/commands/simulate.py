@@ -66,12 +66,12 @@ def simulate(
         sys.stdout.write("\n".join(report.lines()) + "\n")
         return int(bool(report.violations))
     reports = run_many(run, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1))
-    summary = tell_reports(reports, seeds, is_quiet=quiet)
+    summary = print_reports(reports, seeds, is_quiet=quiet)
     sys.stdout.write("\n".join(summary.lines()) + "\n")
     return int(summary.failed > 0)
 
 
-def tell_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> RunSummary:
+def print_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -> RunSummary:
     """Print each failed run as soon as it ends; return the summary of all runs."""
     summary = RunSummary()
     with progress.shown(total, is_quiet=is_quiet) as shown:

@@ -49,17 +49,17 @@ def validate_files(
     )
     for (name, _), judgement in zip(found, judgements, strict=True):
         sys.stdout.writelines(_lines(name, judgement))
-    strangers = [
+    others = [
         f"{name}: error: {field_errors.not_supported('kind', kind, [KIND])}\n"
         for name, held in read
         for document in held
         for kind in manifests.foreign_kinds(document)
     ]
-    if not found and not strangers:
-        strangers = [f"{name}: error: there is no {KIND} in it\n" for name, _ in read]
-    sys.stdout.writelines(strangers)
-    sys.stdout.write(_summary(judgements, len(strangers)))
-    return int(bool(strangers) or any(judgement.errors for judgement in judgements))
+    if not found and not others:
+        others = [f"{name}: error: there is no {KIND} in it\n" for name, _ in read]
+    sys.stdout.writelines(others)
+    sys.stdout.write(_summary(judgements, len(others)))
+    return int(bool(others) or any(judgement.errors for judgement in judgements))
 
 
 def _parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:

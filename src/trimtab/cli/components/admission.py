@@ -54,7 +54,6 @@ from trimtab.cli.runtime import (
     tracing,
     workers,
 )
-from trimtab.cli.runtime import workers as listening
 from trimtab.cli.runtime.health import Heartbeat, ReadWatchdog
 from trimtab.cli.runtime.process import GRACE, Runnable
 from trimtab.cli.runtime.workers import WorkerProcesses
@@ -91,18 +90,18 @@ def admit(
     order = check(unused, flags, common.common)
     # Checked before workers are forked: they would outlive a UsageError.
     component.check_variables(common.common, flags)
-    with opened(order) as door:
-        crew = workers.hire(_count_workers(flags.care.workers) - 1)
-        if isinstance(crew, workers.Link):
+    with opened(order) as endpoint:
+        processes = workers.fork(_count_workers(flags.care.workers) - 1)
+        if isinstance(processes, workers.Link):
             logs.set_up(common.logs)
             with bound_contextvars(component=_NAME):
-                return process.run(partial(_work, order, door, crew))
+                return process.run(partial(_work, order, endpoint, processes))
         advice = list_advice(flags)
-        return component.run(order.order, make_part(order, door, crew), advice)
+        return component.run(order.order, make_part(order, endpoint, processes), advice)
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookListener:
+class WebhookEndpoint:
     """The TLS context and the socket on which the API server connects."""
 
     context: ssl.SSLContext
@@ -135,18 +134,18 @@ def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> 
 
 
 @contextmanager
-def opened(order: AdmissionOrder) -> Iterator[WebhookListener]:
+def opened(order: AdmissionOrder) -> Iterator[WebhookEndpoint]:
     """Yield the listening socket of the webhook; close it at the end of the block."""
     flags = order.order.flags
-    with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
-        yield WebhookListener(order.context, listener)
+    with workers.bind(flags.care.bind_address, flags.serving.port) as listener:
+        yield WebhookEndpoint(order.context, listener)
 
 
 def make_part(
-    order: AdmissionOrder, door: WebhookListener, crew: WorkerProcesses
+    order: AdmissionOrder, endpoint: WebhookEndpoint, processes: WorkerProcesses
 ) -> component.ComponentSpec:
     """Return the spec of the admission controller, to be built on a cluster."""
-    build = partial(_build, order, door, crew)
+    build = partial(_build, order, endpoint, processes)
     return component.ComponentSpec(_NAME, _scope(order.order.settings), build)
 
 
@@ -202,17 +201,17 @@ class _Webhook:
         self.cluster = cluster
         self._clock = clock
         self._around = around
-        teller = RateLimitedLogger(time.perf_counter)
-        self._admission = Admission(cluster, settings, teller, time.perf_counter)
+        logger = RateLimitedLogger(time.perf_counter)
+        self._admission = Admission(cluster, settings, logger, time.perf_counter)
         self._is_prepared = asyncio.Event()
         lookups = LiveLookups(cluster.fetch_autoscaler, time.perf_counter)
         self._claims = OverlapGuard(self._admission.index, lookups, time.perf_counter)
         self.tally = AdmissionCounts(pods=self._admission.counts)
         self.answering = Answering(
-            Reviewer(self._admission, self._claims, settings, teller, around.probe),
+            Reviewer(self._admission, self._claims, settings, logger, around.probe),
             self.tally,
             time.perf_counter,
-            teller,
+            logger,
             tracer,
         )
         limits = ServerLimits(patience=patience)
@@ -220,26 +219,26 @@ class _Webhook:
             self.answering, time.perf_counter, limits, process.give_back_memory
         )
 
-    async def act(self, door: WebhookListener, crew: WorkerProcesses) -> None:
+    async def act(self, endpoint: WebhookEndpoint, processes: WorkerProcesses) -> None:
         """Answer reviews, renew the status lease, and collect the counts of the workers."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(crew.listen())
-            group.create_task(self.answer(door))
+            group.create_task(processes.listen())
+            group.create_task(self.answer(endpoint))
             group.create_task(self._promise())
 
-    async def answer(self, door: WebhookListener) -> None:
+    async def answer(self, endpoint: WebhookEndpoint) -> None:
         """Answer reviews, once the certificate is loaded and the cluster is listed."""
         certificates = self._around.certificates
-        await certificates.load_first(door.context)
+        await certificates.load_first(endpoint.context)
         await self.cluster.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._admission.run())
             group.create_task(self._claims.run())
             group.create_task(self.server.sweep())
             group.create_task(self._keep_prepared())
-            group.create_task(self.server.listen(door.listener, door.context))
-            _logger.info("listening", port=door.listener.getsockname()[1])
-            group.create_task(certificates.keep_fresh(door.context))
+            group.create_task(self.server.listen(endpoint.listener, endpoint.context))
+            _logger.info("listening", port=endpoint.listener.getsockname()[1])
+            group.create_task(certificates.keep_fresh(endpoint.context))
 
     async def _promise(self) -> None:
         """Renew the status lease, once admission is prepared for all targets."""
@@ -261,11 +260,11 @@ class _Webhook:
         """Return why the webhook does not answer; empty if it does."""
         return [] if self.server.is_open else ["the webhook is not open"]
 
-    async def drain(self, crew: WorkerProcesses | None = None) -> None:
+    async def drain(self, processes: WorkerProcesses | None = None) -> None:
         """Answer the requests that have begun to arrive, and end the workers."""
         async with asyncio.TaskGroup() as group:
-            if crew is not None:
-                group.create_task(crew.end(GRACE))
+            if processes is not None:
+                group.create_task(processes.end(GRACE))
             if not await self.server.drain(GRACE):
                 _logger.warning("some requests were not answered in time")
 
@@ -302,8 +301,8 @@ def _make_webhook(
 
 def _build(
     order: AdmissionOrder,
-    door: WebhookListener,
-    crew: WorkerProcesses,
+    endpoint: WebhookEndpoint,
+    processes: WorkerProcesses,
     cluster: LiveCluster,
     client: Client,
     clock: RealClock,
@@ -311,12 +310,14 @@ def _build(
     running = _make_webhook(order, cluster, client, clock)
     REGISTRY.register(
         AdmissionCollector(
-            lambda: (running.tally, *crew.tallies), lambda: running.server.connections
+            lambda: (running.tally, *processes.tallies), lambda: running.server.connections
         )
     )
     return component.RunningComponent(
         running.cluster,
-        Runnable(partial(running.act, door, crew), wind_down=partial(running.drain, crew)),
+        Runnable(
+            partial(running.act, endpoint, processes), wind_down=partial(running.drain, processes)
+        ),
         Heartbeat(clock.elapsed, GRACE),
         elector=None,
         list_problems=running.list_problems,
@@ -327,7 +328,7 @@ def _build(
 
 
 async def _work(
-    order: AdmissionOrder, door: WebhookListener, link: workers.Link, stop: asyncio.Event
+    order: AdmissionOrder, endpoint: WebhookEndpoint, link: workers.Link, stop: asyncio.Event
 ) -> None:
     """Answer reviews in a worker, until a signal or the loss of its parent or the cluster."""
     clock = RealClock()
@@ -356,7 +357,7 @@ async def _work(
         async with asyncio.TaskGroup() as group:
             background = (
                 group.create_task(running.cluster.run()),
-                group.create_task(running.answer(door)),
+                group.create_task(running.answer(endpoint)),
                 group.create_task(report(running.tally)),
                 group.create_task(end_when_blind()),
             )

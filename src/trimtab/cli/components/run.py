@@ -47,10 +47,10 @@ def run_all(
     http_server.parse_address(address)
     orders = _check(run.share(flags), common, os.environ)
     warnings = [*orders.list_warnings(), *component.check_variables(common, flags)]
-    with ExitStack() as open_doors, bound_contextvars(component=_NAME):
-        parts = list(orders.make_parts(open_doors))
+    with ExitStack() as open_endpoints, bound_contextvars(component=_NAME):
+        parts = list(orders.make_parts(open_endpoints))
         logs.set_up(common.logs)
-        start.tell_of_start(_NAME, common, flags, warnings)
+        start.log_start(_NAME, common, flags, warnings)
         serve = partial(component.serve, common, address, parts)
         try:
             return process.run(partial(serve, context=together.context))
@@ -77,13 +77,13 @@ class _Orders:
     roles: roles.RolesOrder | None
     advice: Sequence[str]
 
-    def make_parts(self, open_doors: ExitStack) -> Iterator[component.ComponentSpec]:
+    def make_parts(self, open_endpoints: ExitStack) -> Iterator[component.ComponentSpec]:
         """Yield the specs of the components; the stack closes their sockets."""
         yield recommender.make_part(self.recommender)
         yield updater.make_part(self.updater)
         if self.admission is not None:
-            door = open_doors.enter_context(admission.opened(self.admission))
-            yield admission.make_part(self.admission, door, WorkerProcesses())
+            endpoint = open_endpoints.enter_context(admission.opened(self.admission))
+            yield admission.make_part(self.admission, endpoint, WorkerProcesses())
         if self.roles is not None:
             yield roles.make_part(self.roles)
 

@@ -61,8 +61,8 @@ def _sentence(finding: Finding) -> str:
 
 def _summary(diagnoses: Sequence[Diagnosis]) -> str:
     counts = count_severities(diagnoses)
-    told = ", ".join(f"{number} {severity}" for severity, number in counts.items())
-    return f"{len(diagnoses)} {'check' if len(diagnoses) == 1 else 'checks'}: {told}"
+    shown = ", ".join(f"{number} {severity}" for severity, number in counts.items())
+    return f"{len(diagnoses)} {'check' if len(diagnoses) == 1 else 'checks'}: {shown}"
 
 
 def count_severities(diagnoses: Sequence[Diagnosis]) -> dict[str, int]:
@@ -95,7 +95,7 @@ def to_json(diagnoses: Sequence[Diagnosis]) -> str:
     return documents.format_json(document)
 
 
-def tell_checks(checks: Sequence[DoctorCheck], width: int) -> str:
+def format_checks(checks: Sequence[DoctorCheck], width: int) -> str:
     """Format the names of checks, with the question of each."""
     names = max(len(check.name) for check in checks) + 2
     lines = [
@@ -174,7 +174,7 @@ def doctor(
         past: Where past usage is found.
     """
     if list_checks:
-        sys.stdout.write(tell_checks(CHECKS, _width()))
+        sys.stdout.write(format_checks(CHECKS, _width()))
         return 0
     chosen = _choose(check)
     diagnoses = _examine(chosen, where, past)

@@ -20,7 +20,7 @@ from trimtab.api.wire.lists import Unreadable
 from trimtab.cli.commands import read_cluster
 from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError, UsageError
-from trimtab.cli.explain import offline as explain_sight
+from trimtab.cli.explain import offline
 from trimtab.cli.explain.offline import ObservedCluster
 from trimtab.cli.explain.remote import (
     USUAL_PLACE,
@@ -130,23 +130,23 @@ class _Desk:
 
     async def explain(self, subject: _Subject) -> Explanation:
         """Explain an autoscaler or a pod; a FailedError if it does not exist."""
-        scope = explain_sight.scope_of(self.namespace)
+        scope = offline.scope_of(self.namespace)
         async with (
             read_cluster.joined(self.connection, self.clock) as client,
             read_cluster.looking(client, scope, self.clock, _PATIENCE) as sight,
         ):
-            around = await explain_sight.survey(sight, self.clock, self.connection.server)
+            around = await offline.survey(sight, self.clock, self.connection.server)
             autoscaler = await self._find(subject, around, client)
             pod = subject.name if subject.is_pod else ""
             question = ExplainQuery(self.namespace, autoscaler.name, pod)
             answers = await self._ask(client, question)
             numbers = answers.numbers
             if numbers is None and not subject.is_pod:
-                numbers = await explain_sight.explain_numbers(around, autoscaler)
+                numbers = await offline.explain_numbers(around, autoscaler)
         plan = answers.pods
         if plan is None or not plan.pods:
             # The updater's last plan lacks pods that are younger than it.
-            plan = explain_sight.explain_pods(around, question)
+            plan = offline.explain_pods(around, question)
         rivals = [] if subject.is_pod else around.rivals(autoscaler.identity)
         obeyed = [
             f"its pods obey {each.name}: the oldest that acts on pods is in charge"
@@ -184,7 +184,7 @@ class _Desk:
         if governor is None:
             hidden = around.cluster.autoscalers.unreadable
             more = "".join(
-                f"; {empty_results.tell_unreadable('autoscaler', one)}" for one in hidden[:1]
+                f"; {empty_results.describe_unreadable('autoscaler', one)}" for one in hidden[:1]
             )
             raise FailedError(f"no autoscaler is for pod {subject.name}{more}")
         return governor
@@ -194,7 +194,9 @@ def _require_readable(kind: str, unreadable: Sequence[Unreadable], name: str) ->
     """Raise a FailedError if an object of that name exists, and cannot be decoded."""
     for one in unreadable:
         if one.name == name:
-            raise FailedError(f"{empty_results.tell_unreadable(kind, one)}; nothing is done for it")
+            raise FailedError(
+                f"{empty_results.describe_unreadable(kind, one)}; nothing is done for it"
+            )
 
 
 def _parse(text: str) -> _Subject:

@@ -19,10 +19,10 @@ from trimtab.core.explain.pod_checks import PlanView
 from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.updates.checks.check import REMEMBERED, CheckKind
-from trimtab.recommender import pages as numbers
+from trimtab.recommender import pages as recommender_pages
 from trimtab.recommender import restore
 from trimtab.recommender.settings import RecommenderSettings
-from trimtab.updater import pages as plans
+from trimtab.updater import pages as updater_pages
 from trimtab.updater.admission_liveness import AdmissionLiveness
 from trimtab.updater.observe import Observer
 from trimtab.updater.settings import UpdaterSettings
@@ -123,7 +123,7 @@ async def explain_numbers(around: ObservedCluster, autoscaler: Autoscaler) -> Nu
         has_default_settings=True,
         remarks=around.remarks,
     )
-    return numbers.explain(knowledge, autoscaler.identity, settings, origin)
+    return recommender_pages.explain(knowledge, autoscaler.identity, settings, origin)
 
 
 def explain_pods(around: ObservedCluster, question: ExplainQuery) -> PodsPage:
@@ -135,7 +135,7 @@ def explain_pods(around: ObservedCluster, question: ExplainQuery) -> PodsPage:
         has_default_settings=True,
         remarks=around.remarks,
     )
-    return plans.explain(around.view, origin, question.parameters())
+    return updater_pages.explain(around.view, origin, question.parameters())
 
 
 async def _wait_for_the_rest(cluster: LiveCluster, clock: RealClock) -> None:

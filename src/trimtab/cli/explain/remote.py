@@ -52,8 +52,8 @@ class ExplainQuery:
 
     def parameters(self) -> Mapping[str, str]:
         """Return the parameters of the URL's query."""
-        told = {"namespace": self.namespace, "autoscaler": self.autoscaler, "pod": self.pod}
-        return {name: value for name, value in told.items() if value}
+        values = {"namespace": self.namespace, "autoscaler": self.autoscaler, "pod": self.pod}
+        return {name: value for name, value in values.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

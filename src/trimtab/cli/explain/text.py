@@ -46,7 +46,7 @@ _MARKS: Final = {
     CheckVerdict.UNKNOWN.value: "?",
     CheckVerdict.NOT_ASKED.value: "-",
 }
-_TOLD_TOGETHER: Final = {
+_SHOWN_TOGETHER: Final = {
     CheckVerdict.UNKNOWN.value: "only an updater knows",
     CheckVerdict.NOT_ASKED.value: "not asked",
 }
@@ -106,7 +106,7 @@ def _lay_out_all(explanation: Explanation, now: datetime, width: int) -> Iterato
 
 def _lay_out_numbers(page: NumbersPage, now: datetime, width: int) -> Iterator[str]:
     yield ""
-    yield from _wrap(f"Numbers {_tell_numbers_from(page, now)}.", width)
+    yield from _wrap(f"Numbers {_describe_numbers_from(page, now)}.", width)
     for remark in page.remarks:
         yield from _wrap(remark, width, "  - ")
     for container in page.containers:
@@ -118,7 +118,7 @@ def _lay_out_numbers(page: NumbersPage, now: datetime, width: int) -> Iterator[s
         yield "  No container is known."
 
 
-def _tell_numbers_from(page: NumbersPage, now: datetime) -> str:
+def _describe_numbers_from(page: NumbersPage, now: datetime) -> str:
     if page.source == NumbersFrom.RECOMMENDER.value:
         return f"by the recommender that runs, {_ago(page.at, now)}"
     if page.saved_at is None:
@@ -156,8 +156,8 @@ def _lay_out_resource(resource: ShownResource, width: int) -> Iterator[str]:
             row = _row(_STEPS.get(step.step, step.step), _amounts(step, kind))
             yield from _beside(row, step.rule, width)
     values = [_amount(each.value, kind) for each in (lower, target, upper)]
-    yield from _beside(_row("comes to", values), _tell_bucket(target, kind), width)
-    yield from _tell_published((lower, target, upper), kind, width)
+    yield from _beside(_row("comes to", values), _describe_bucket(target, kind), width)
+    yield from _describe_published((lower, target, upper), kind, width)
 
 
 def _amounts(step: ShownStep, kind: Resource) -> list[str]:
@@ -167,14 +167,16 @@ def _amounts(step: ShownStep, kind: Resource) -> list[str]:
     ]
 
 
-def _tell_bucket(target: ShownNumber, kind: Resource) -> str:
+def _describe_bucket(target: ShownNumber, kind: Resource) -> str:
     if target.bucket is None:
         return "by kills for want of memory alone"
     start, end = _amount(target.bucket.start, kind), _amount(target.bucket.end, kind)
     return f"target by bucket {target.bucket.index}, {start} to {end}"
 
 
-def _tell_published(numbers: Sequence[ShownNumber], kind: Resource, width: int) -> Iterator[str]:
+def _describe_published(
+    numbers: Sequence[ShownNumber], kind: Resource, width: int
+) -> Iterator[str]:
     said = [None if each.published is None else _amount(each.published, kind) for each in numbers]
     if not any(said):
         yield from _beside(_row("published", ["-"] * len(said)), "nothing is published", width)
@@ -190,7 +192,7 @@ def _row(title: str, cells: Sequence[str]) -> str:
 
 def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
     yield ""
-    yield from _wrap(f"Plan {_tell_plan_from(page, now)}.", width)
+    yield from _wrap(f"Plan {_describe_plan_from(page, now)}.", width)
     for remark in page.remarks:
         yield from _wrap(remark, width, "  - ")
     if page.waiting:
@@ -200,13 +202,13 @@ def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
     for pods in _alike(page.pods):
         yield ""
         is_done = page.source == PlansFrom.UPDATER.value
-        yield from _lay_out_pods(pods, _tell_action(pods[0], is_done=is_done), now, width)
+        yield from _lay_out_pods(pods, _describe_action(pods[0], is_done=is_done), now, width)
     if page.left_out:
         yield ""
         yield f"{page.left_out} pods more are left out; ask for one of them by pod/NAME."
 
 
-def _tell_plan_from(page: PodsPage, now: datetime) -> str:
+def _describe_plan_from(page: PodsPage, now: datetime) -> str:
     if page.source == PlansFrom.UPDATER.value:
         return f"of the updater that runs, {_ago(page.at, now)}"
     return "as an updater with default flags would make it that remembers nothing"
@@ -235,15 +237,15 @@ def _lay_out_pods(
     if not pod.next_from_template and any(each.next is not None for each in pod.containers):
         yield from _wrap(_NO_TEMPLATE, width, "    ")
     for check in pod.checks:
-        if check.verdict not in _TOLD_TOGETHER:
+        if check.verdict not in _SHOWN_TOGETHER:
             yield from _lay_out_check(check, now, width)
-    for verdict, told in _TOLD_TOGETHER.items():
+    for verdict, shown in _SHOWN_TOGETHER.items():
         names = ", ".join(_name(each) for each in pod.checks if each.verdict == verdict)
         if names:
-            yield from _beside(f"  {_MARKS[verdict]:<3} {told:<{_CHECK}}", names, width)
+            yield from _beside(f"  {_MARKS[verdict]:<3} {shown:<{_CHECK}}", names, width)
 
 
-def _tell_action(pod: ShownPod, *, is_done: bool) -> str:
+def _describe_action(pod: ShownPod, *, is_done: bool) -> str:
     if pod.action in _ACTIONS:
         because = f" ({pod.reason})" if pod.reason else ""
         return f"{'is' if is_done else 'would be'} {_ACTIONS[pod.action]}{because}"
@@ -252,21 +254,21 @@ def _tell_action(pod: ShownPod, *, is_done: bool) -> str:
 
 
 def _lay_out_sizes(container: ShownPodContainer, width: int) -> Iterator[str]:
-    yield from _wrap(f"{container.name} has {_tell_allocation(container.current)}", width, "  ")
+    yield from _wrap(f"{container.name} has {_describe_allocation(container.current)}", width, "  ")
     if container.target:
         bounds = [
-            f"{kind} {_amount(amount, kind)}{_tell_bounds(container, kind)}"
+            f"{kind} {_amount(amount, kind)}{_describe_bounds(container, kind)}"
             for kind, amount in container.target.items()
         ]
         noted = f" ({'; '.join(container.notes)})" if container.notes else ""
         yield from _wrap(f"should have {', '.join(bounds)}{noted}", width, "    ")
     if container.next is not None:
         noted = f" ({'; '.join(container.next_notes)})" if container.next_notes else ""
-        told = _tell_allocation(container.next)
-        yield from _wrap(f"the next pod would have {told}{noted}", width, "    ")
+        shown = _describe_allocation(container.next)
+        yield from _wrap(f"the next pod would have {shown}{noted}", width, "    ")
 
 
-def _tell_bounds(container: ShownPodContainer, kind: str) -> str:
+def _describe_bounds(container: ShownPodContainer, kind: str) -> str:
     ends = [(bound or {}).get(kind) for bound in (container.lower_bound, container.upper_bound)]
     if None in ends:
         return ""
@@ -274,12 +276,14 @@ def _tell_bounds(container: ShownPodContainer, kind: str) -> str:
     return f" [{lower} to {upper}]"
 
 
-def _tell_allocation(allocation: ShownAllocation) -> str:
+def _describe_allocation(allocation: ShownAllocation) -> str:
     sides = [("requests", allocation.requests), ("limits", allocation.limits)]
-    return "; ".join(f"{name} {_tell_amounts(side)}" for name, side in sides if side) or "nothing"
+    return (
+        "; ".join(f"{name} {_describe_amounts(side)}" for name, side in sides if side) or "nothing"
+    )
 
 
-def _tell_amounts(amounts: Mapping[str, str]) -> str:
+def _describe_amounts(amounts: Mapping[str, str]) -> str:
     return " ".join(f"{kind} {_amount(amount, kind)}" for kind, amount in amounts.items())
 
 

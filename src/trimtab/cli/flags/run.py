@@ -163,20 +163,20 @@ def share(flags: RunFlags) -> RunFlags:
         said |= start.list_changed(each)
     return replace(
         flags,
-        recommender=_tell(flags.recommender, said),
-        updater=_tell(flags.updater, said),
-        admission=_tell(flags.admission, said),
-        roles=_tell(flags.roles, said),
+        recommender=_overwrite(flags.recommender, said),
+        updater=_overwrite(flags.updater, said),
+        admission=_overwrite(flags.admission, said),
+        roles=_overwrite(flags.roles, said),
     )
 
 
-def _tell(record: FlagsT, said: dict[str, object]) -> FlagsT:
+def _overwrite(record: FlagsT, said: dict[str, object]) -> FlagsT:
     """Return the record, and records in it, with the given values."""
     assert is_dataclass(record)
     assert not isinstance(record, type)
-    told = {
-        field.name: _tell(value, said) if is_dataclass(value) else said.get(field.name, value)
+    values = {
+        field.name: _overwrite(value, said) if is_dataclass(value) else said.get(field.name, value)
         for field in fields(record)
         for value in [getattr(record, field.name)]
     }
-    return cast("FlagsT", replace(record, **told))
+    return cast("FlagsT", replace(record, **values))

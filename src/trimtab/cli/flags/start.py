@@ -128,9 +128,7 @@ def make_settings(make: Callable[[], SettingsT], changed: Mapping[str, object]) 
         raise UsageError(f"{where}: {_show(where, value)!r} {error.problem}") from error
 
 
-def tell_of_start(
-    component: str, common: CommonFlags, own: object, warnings: Iterable[str]
-) -> None:
+def log_start(component: str, common: CommonFlags, own: object, warnings: Iterable[str]) -> None:
     """Log the start of a component, its changed flags, and those without effect."""
     changed = list_changed(common, own)
     shown = {name: _show(name, value) for name, value in changed.items()}

@@ -11,14 +11,14 @@ from trimtab.cluster.http.client import Client
 _NAMESPACES: Final = paths.collection("v1", "namespaces")
 
 
-def tell_absence(what: str, namespace: str) -> str:
+def describe_absence(what: str, namespace: str) -> str:
     """Say that there are no objects of a kind in a namespace; in all if it is empty."""
     if not namespace:
         return f"there are no {what} in any namespace"
     return f"there are no {what} in the namespace {namespace}; -A looks into all namespaces"
 
 
-def tell_unreadable(kind: str, one: Unreadable) -> str:
+def describe_unreadable(kind: str, one: Unreadable) -> str:
     """Say that an object of a kind is there and cannot be read, and why not."""
     return f"{kind} {one.namespace}/{one.name} cannot be read: {one.error}"
 

@@ -91,7 +91,7 @@ def _print_lines(total: float) -> Show:
         parts = int(_LINES * done / total)
         if parts > shown_parts:
             shown_parts = parts
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{text.strip()}\n")
             sys.stderr.flush()
 
     return show

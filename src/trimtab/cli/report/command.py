@@ -18,7 +18,7 @@ from trimtab.cli.flags.common import LogFlags
 from trimtab.cli.output import columns, documents
 from trimtab.cli.output.csv import format_csv
 from trimtab.cli.output.formats import Format
-from trimtab.cli.report.flags import LookFlags, PastFlags, ReportFormat, Sort, TellFlags
+from trimtab.cli.report.flags import LookFlags, OutputFlags, PastFlags, ReportFormat, Sort
 from trimtab.cli.report.html import to_html
 from trimtab.cli.report.observe import ClusterReport, ReportOptions, make_report
 from trimtab.cli.report.patches import draft_patches, write_patches
@@ -34,7 +34,7 @@ from trimtab.recommender.settings import HistorySettings
 
 _VIEW: Final = ViewFlags()
 _LOOK: Final = LookFlags()
-_TELL: Final = TellFlags()
+_OUTPUT: Final = OutputFlags()
 _PAST: Final = PastFlags()
 _FAILED: Final = 1
 _NO_USAGE: Final = (
@@ -49,7 +49,7 @@ _Key: TypeAlias = Callable[[WorkloadSizing], tuple[object, ...]]
 def report(
     *,
     look: LookFlags = _LOOK,
-    tell: TellFlags = _TELL,
+    shown_as: OutputFlags = _OUTPUT,
     past: PastFlags = _PAST,
     view: ViewFlags = _VIEW,
 ) -> int:
@@ -61,11 +61,11 @@ def report(
         view.kubeconfig, clock, os.environ, view.context
     )
     found = asyncio.run(make_report(order, connection, clock))
-    shown = _choose(found.workloads, tell)
+    shown = _choose(found.workloads, shown_as)
     chosen = replace(found, workloads=shown, hidden=len(found.workloads) - len(shown))
-    sys.stdout.write(_format(chosen, tell.output, view))
-    if tell.patch is not None:
-        _write_patches(chosen.workloads, tell)
+    sys.stdout.write(_format(chosen, shown_as.output, view))
+    if shown_as.patch is not None:
+        _write_patches(chosen.workloads, shown_as)
     if is_ignorant(found):
         read_cluster.say(f"trimtab: {_NO_USAGE}")
         return _FAILED
@@ -106,15 +106,15 @@ def _parse_selector(text: str) -> Selector:
         raise UsageError(f"{error}: try app=web or tier!=back") from error
 
 
-def _choose(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> list[WorkloadSizing]:
+def _choose(workloads: Sequence[WorkloadSizing], shown_as: OutputFlags) -> list[WorkloadSizing]:
     """Return the workloads of the minimum severity, in the order of --sort."""
     chosen = [
         each
         for each in workloads
-        if severity.rank(each.severity) >= severity.rank(tell.min_severity)
+        if severity.rank(each.severity) >= severity.rank(shown_as.min_severity)
     ]
     # The sort is stable: equal workloads stay ordered by namespace, kind and name.
-    return sorted(chosen, key=_key(tell.sort))
+    return sorted(chosen, key=_key(shown_as.sort))
 
 
 def _key(sort: Sort) -> _Key:
@@ -155,14 +155,14 @@ def _format(found: ClusterReport, output: ReportFormat, view: ViewFlags) -> str:
             assert_never(output)
 
 
-def _write_patches(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> None:
-    assert tell.patch is not None
-    least = timedelta(0) if tell.allow_thin_data else tell.min_history
-    patches = draft_patches(workloads, tell.patch, least)
+def _write_patches(workloads: Sequence[WorkloadSizing], shown_as: OutputFlags) -> None:
+    assert shown_as.patch is not None
+    least = timedelta(0) if shown_as.allow_thin_data else shown_as.min_history
+    patches = draft_patches(workloads, shown_as.patch, least)
     try:
-        write_patches(patches, tell.out)
+        write_patches(patches, shown_as.out)
     except OSError as error:
-        raise FailedError(f"cannot write {tell.out}: {error.strerror or error}") from error
+        raise FailedError(f"cannot write {shown_as.out}: {error.strerror or error}") from error
     for line in patches.left_out:
         read_cluster.say(f"trimtab: no file for {line}")
-    read_cluster.say(f"trimtab: {len(patches.files)} files are in {tell.out}")
+    read_cluster.say(f"trimtab: {len(patches.files)} files are in {shown_as.out}")

@@ -56,7 +56,7 @@ class LookFlags:
 
 @types.flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
-class TellFlags:
+class OutputFlags:
     """Flags for the output."""
 
     output: Annotated[ReportFormat, OUTPUT] = Format.TABLE

@@ -210,7 +210,7 @@ async def make_report(
                 await empty_results.require_namespace(client, namespace)
                 has_pods = any(True for _ in cluster.pods)
                 raise FailedError(
-                    empty_results.tell_absence(_PODS_CHOSEN if has_pods else "pods", namespace)
+                    empty_results.describe_absence(_PODS_CHOSEN if has_pods else "pods", namespace)
                 )
             hidden = tuple(_list_hidden(cluster))
         bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
@@ -223,7 +223,7 @@ def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
     """Yield notes on objects that exist and could not be decoded."""
     for kind, store in (("autoscaler", cluster.autoscalers), ("pod", cluster.pods)):
         for one in store.unreadable:
-            yield f"as if it were not there: {empty_results.tell_unreadable(kind, one)}"
+            yield f"as if it were not there: {empty_results.describe_unreadable(kind, one)}"
 
 
 async def _learn(

@@ -173,11 +173,11 @@ def _resources(
 ) -> Iterator[tuple[ContainerSizing, dict[str, dict[str, str]]]]:
     """Yield the recommended resources of each container that has any."""
     for container in workload.containers:
-        told = container.recommended
-        if told is None:
+        recommended = container.recommended
+        if recommended is None:
             continue
-        requests = amounts.write_quantities(told.requests or NO_AMOUNTS)
-        limits = amounts.write_quantities(told.limits or NO_AMOUNTS)
+        requests = amounts.write_quantities(recommended.requests or NO_AMOUNTS)
+        limits = amounts.write_quantities(recommended.limits or NO_AMOUNTS)
         given = {"requests": requests} | ({"limits": limits} if limits else {})
         if requests:
             yield container, given

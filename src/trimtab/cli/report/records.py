@@ -98,12 +98,12 @@ def _allocation_record(allocation: Allocation) -> dict[str, object]:
 def _csv_row(
     workload: WorkloadSizing, container: ContainerSizing, resource: Resource
 ) -> list[object]:
-    name, told = workload.workload, container.recommended or Allocation()
+    name, recommended = workload.workload, container.recommended or Allocation()
     amounts = (
         container.current.requests,
-        told.requests,
+        recommended.requests,
         container.current.limits,
-        told.limits,
+        recommended.limits,
     )
     return [
         *(name.namespace, name.kind, name.name),

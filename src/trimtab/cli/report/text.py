@@ -75,13 +75,13 @@ def list_rows(workloads: Sequence[WorkloadSizing], *, says_all: bool) -> Iterato
 
 
 def _cells(workload: WorkloadSizing, container: ContainerSizing, resource: Resource) -> list[str]:
-    told, current = container.recommended, container.current
-    if told is None:
+    recommended, current = container.recommended, container.current
+    if recommended is None:
         steps = [f"{show_amount(resource, _of(current.requests, resource))} -> ?"]
         steps += [show_amount(resource, _of(current.limits, resource))]
     else:
-        steps = [_show_step(current.requests, told.requests, resource)]
-        steps += [_show_step(current.limits, told.limits, resource)]
+        steps = [_show_step(current.requests, recommended.requests, resource)]
+        steps += [_show_step(current.limits, recommended.limits, resource)]
     return [
         TITLES[resource],
         *steps,
@@ -124,9 +124,9 @@ def summarize(report: ClusterReport) -> Iterator[str]:
         for resource in BOTH:
             subject = _NAMES[resource]
             yield f"{subject[0].upper()}{subject[1:]}: {_sum_up(totals, resource)}"
-    yield from _tell_binding(totals)
-    yield from _tell_doubts(report.workloads)
-    yield from _tell_held(report.workloads)
+    yield from _describe_binding(totals)
+    yield from _describe_doubts(report.workloads)
+    yield from _describe_held(report.workloads)
     if report.hidden:
         yield f"Not shown, but counted: {report.hidden} of the better workloads."
     if totals.score is not None:
@@ -183,7 +183,7 @@ def _sum_up(totals: ReportTotals, resource: Resource) -> str:
     )
 
 
-def _tell_binding(totals: ReportTotals) -> Iterator[str]:
+def _describe_binding(totals: ReportTotals) -> Iterator[str]:
     before, after = totals.shares(totals.requested), totals.shares(totals.wanted)
     if not after:
         return
@@ -194,7 +194,7 @@ def _tell_binding(totals: ReportTotals) -> Iterator[str]:
     yield f"Of all nodes: {shares}; {_NAMES[binding]} binds."
 
 
-def _tell_doubts(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
+def _describe_doubts(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
     doubts = [one.doubt for workload in workloads for one in workload.containers if one.doubt]
     for doubt, reason in _DOUBTS.items():
         if count := doubts.count(doubt):
@@ -202,7 +202,7 @@ def _tell_doubts(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
             yield f"Unknown: {count} {containers}, since {reason}."
 
 
-def _tell_held(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
+def _describe_held(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
     for resource in BOTH:
         held = [each for each in workloads if any(resource in one.held for one in each.containers)]
         if held:

@@ -158,7 +158,7 @@ def run(
     logs.set_up(order.common.logs)
     warnings = [*order.warnings, *strays, *advice]
     with bound_contextvars(component=part.name):
-        start.tell_of_start(part.name, order.common, order.flags, warnings)
+        start.log_start(part.name, order.common, order.flags, warnings)
         return process.run(partial(serve, order.common, order.address, [part]))
 
 

@@ -140,7 +140,7 @@ def list_obstacles(view: ReadinessView, others: Iterable[Exception] = ()) -> lis
     rights = [_name_right(one) for one in errors if _lacks_right(one)]
     rivals = [str(error) for error in errors if isinstance(error, RivalError)]
     flaw = _flaw(view.age())
-    causes = [_tell(where, problem) for where, problem in problems.items()] if flaw else []
+    causes = [_describe(where, problem) for where, problem in problems.items()] if flaw else []
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
 
 
@@ -159,19 +159,19 @@ async def watch_obstacles(
 
     A component that waits for a lease it may not read logs nothing else.
     """
-    told: list[str] = []
+    logged: list[str] = []
     while True:
         # Wait first: until the first listing ends there is always an obstacle.
         await clock.sleep(_LOOK_AGAIN)
         obstacles = look()
-        if obstacles and obstacles != told:
+        if obstacles and obstacles != logged:
             _logger.warning(news.begins, obstacles=obstacles)
-        elif told and not obstacles:
+        elif logged and not obstacles:
             _logger.info(news.ends)
-        told = obstacles
+        logged = obstacles
 
 
-def _tell(where: str, problem: Exception) -> str:
+def _describe(where: str, problem: Exception) -> str:
     if isinstance(problem, NotFoundError) and where.startswith(_OWN_KINDS):
         # First-time users often forget the CRDs.
         return f"{where}: {CRDS_MISSING}"

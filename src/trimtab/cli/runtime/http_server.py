@@ -85,10 +85,10 @@ async def _listening_with_tls(
 
     closing = asyncio.Event()
     # Unfinished handshakes are bounded, too; a server of asyncio would accept any number.
-    door = ConnectionAcceptor(
+    acceptor = ConnectionAcceptor(
         receive, context, Handshakes(_HANDSHAKES, _HANDSHAKE_SECONDS, lambda: None)
     )
-    opened = asyncio.create_task(door.open(workers.bind(host or "", port), closing))
+    opened = asyncio.create_task(acceptor.open(workers.bind(host or "", port), closing))
     try:
         yield
     finally:

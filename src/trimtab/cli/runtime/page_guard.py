@@ -137,7 +137,7 @@ async def _show_certificate(
     try:
         tls.load_pair(context, files)
     except OSError as error:
-        problem = f"no usable certificate with its key: {_tell_flaw(error)}"
+        problem = f"no usable certificate with its key: {_describe_flaw(error)}"
         raise FailedError(f"--metrics-tls-cert-file: {files.certificate}: {problem}") from error
     return asyncio.create_task(_reload(context, files, clock))
 
@@ -149,7 +149,7 @@ def _require_readable(flag: str, file: Path) -> None:
         raise FailedError(f"{flag}: {file}: {errors.describe(error)}") from error
 
 
-def _tell_flaw(error: OSError) -> str:
+def _describe_flaw(error: OSError) -> str:
     return (
         credentials.describe_flaw(error)
         if isinstance(error, ssl.SSLError)
@@ -168,7 +168,7 @@ async def _reload(context: ssl.SSLContext, files: tls.CertificateFiles, clock: C
             tls.load_pair(context, files)
         except OSError as error:
             # The file may be half written; the next look tries again.
-            _logger.warning("certificate of pages not loaded", problem=_tell_flaw(error))
+            _logger.warning("certificate of pages not loaded", problem=_describe_flaw(error))
         else:
             loaded = found
             _logger.info("certificate of pages loaded")

@@ -109,7 +109,7 @@ class WorkerProcesses:
             writer.close()
 
 
-def hire(count: int) -> WorkerProcesses | Link:
+def fork(count: int) -> WorkerProcesses | Link:
     """Fork workers: return a `WorkerProcesses` in the first process, a `Link` in each worker."""
     members: list[tuple[int, socket.socket]] = []
     for _ in range(count):

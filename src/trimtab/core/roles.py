@@ -48,6 +48,7 @@ class Role:
     def give(self, pod: Pod) -> Patch:
         """Return the patch that gives the pod the role."""
         if not pod.labels:
+            # A JSON patch cannot add a member to a map that is missing (RFC 6902, section 4.1).
             return (Add(json_patch.pointer("metadata", "labels"), {self.label: self.value}),)
         return (Add(json_patch.pointer("metadata", "labels", self.label), self.value),)
 
@@ -138,6 +139,7 @@ def list_posts(workloads: Iterable[Workload], named: Mapping[WorkloadName, str])
     for workload in below:
         owner = workload.owner
         assert owner is not None
+        # The uid decides: another Deployment may have had that name before.
         above = leases.get(WorkloadName(workload.name.namespace, owner.kind, owner.name))
         if above is not None and owner.uid in above[1]:
             above[1].add(workload.uid)
@@ -186,6 +188,7 @@ def still_stands(standing: Standing, seen: Tenure | None, live: Tenure | None) -
     if seen is None or live is None:
         return seen is live
     if standing is Standing.EXPIRED:
+        # A holder that renewed meanwhile is not over, so nothing at all may have changed.
         return live == seen
     # A holder that only renews its lease changes nothing.
     return live.holder == seen.holder
@@ -204,6 +207,7 @@ def _find_named(holder: str, pods: Iterable[Pod]) -> Pod | None:
             return pod
         if _hostname(pod) == machine:
             by_machine.append(pod)
+    # Hostnames are cut to 63 characters, so two pods may share one; then neither is certain.
     return by_machine[0] if len(by_machine) == 1 else None
 
 

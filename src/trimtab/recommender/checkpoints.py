@@ -177,6 +177,7 @@ class CheckpointKeeper:
             return TickReport()
         drafts = self._place(filter(holds_anything, draft_checkpoints(state, chosen, now)))
         changed = list(filter(self._is_news, drafts))
+        # A young history must not overwrite one that another leader has learned (decision 0011).
         refused = self._poorer(state, changed)
         named = [
             (f"{draft.namespace}/{draft.written_name}", draft)
@@ -214,6 +215,7 @@ class CheckpointKeeper:
     def _is_free(self, draft: Checkpoint, taken: Mapping[tuple[str, str], CheckpointKey]) -> bool:
         """Return True if a draft may have its usual name."""
         find, key = self.cluster.checkpoints.find, key_of(draft)
+        # Once under its spare name, always: otherwise a container would have two checkpoints.
         spare = find(draft.namespace, draft.spare_name)
         if spare is not None and key_of(spare) == key:
             return False
@@ -270,6 +272,7 @@ class CheckpointKeeper:
         }
         autoscalers = self.cluster.autoscalers
         existing = {autoscaler.identity for autoscaler in autoscalers}
+        # An autoscaler that cannot be read still exists (decision 0008).
         hidden = {AutoscalerName(one.namespace, one.name) for one in autoscalers.unreadable}
         orphans = checkpoint_rotation.find_orphans(stored, existing, hidden)
         chosen = [each for owner in sorted(orphans) for each in stored[owner]]
@@ -277,6 +280,7 @@ class CheckpointKeeper:
 
         async def delete(checkpoint: Checkpoint) -> None:
             nonlocal deleted
+            # Asked at the last moment: what is deleted cannot be learned again.
             if not await self.cluster.has_autoscaler(owner_of(checkpoint)):
                 name, version = checkpoint.name, checkpoint.resource_version
                 await self.cluster.delete_checkpoint(checkpoint.namespace, name, version)

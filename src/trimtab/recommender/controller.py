@@ -154,8 +154,11 @@ class Recommender:
             begin = self._clock.now()
             self.last_result = await self._try_tick(begin)
             self._try_to_report(self.last_result)
+            # Before the first lists, or before the lead was taken up, a tick does nothing: look
+            # again soon.
             is_blind = self._cluster.age() is None or not self._has_taken_up
             pause = NOT_LISTED_YET if is_blind else self._settings.interval
+            # From begin to begin, so that long ticks do not stretch the interval between samples.
             taken = max(timedelta(), self._clock.now() - begin)
             await self._clock.sleep(max(timedelta(), pause - taken))
 
@@ -207,6 +210,7 @@ class Recommender:
             report += TickReport(problems=tuple(some[:MOST_TOLD]))
         except ClusterError as error:
             report += TickReport(problems=(Problem(Step.LOAD_USAGE, "usage", error),))
+        # Also without any usage: kills come from the API server, and must not wait for metrics.
         sightings = self._state.oom_watch.drain()
         now = self._clock.now()
         return report + count_oom_kills(self._state, sightings, self._settings, now)
@@ -223,6 +227,7 @@ class Recommender:
     async def _maintain_checkpoints(self) -> TickReport:
         now = self._clock.now()
         report = await self._checkpoints.save_due(self._state, self._writers(now), now)
+        # The first search waits for an interval: right after a start the stores may lag.
         if self._orphans_sought_at is None:
             self._orphans_sought_at = now
         if now - self._orphans_sought_at >= self._settings.checkpoints_gc_interval:

@@ -180,10 +180,12 @@ def _load_changed(
     present = view.present = {
         (pod.namespace, pod.name): pod
         for pod in pods
+        # A pod that has not started uses nothing, and may never run with these containers.
         if pod.phase is not PodPhase.PENDING and pod.namespace in ours
     }
     reads: Counter[ResourceSource] = Counter()
     for key, pod in present.items():
+        # Stores keep unchanged pods as the same object, so identity is enough.
         if view.tracked.get(key) is not pod:
             reads.update(map(_source_of, pod.containers))
             _load_pod(state, key, pod, now, is_thrifty=settings.memory_saver)
@@ -229,6 +231,7 @@ def _meet(
     verdict: Selector | Unsupported,
     now: datetime,
 ) -> AutoscalerState:
+    # Our own status writes change the object; what is learned by must not change with them.
     learned = _without_status(autoscaler)
     subject = AutoscalerState(autoscaler, learned, verdict, turn=Turn(now))
     state.subjects[autoscaler.identity] = subject
@@ -273,6 +276,7 @@ def _forget_deleted(
     deleted = checkpoint_rotation.find_orphans(state.subjects, existing, hidden)
     kept = {owner_of(each) for each in checkpoints} if deleted else set()
     for name in sorted(deleted & kept):
+        # Its checkpoints are still there, and would be restored if it came back.
         _retire(state, state.subjects[name])
     for name in deleted - kept:
         del state.subjects[name]

@@ -70,6 +70,7 @@ def count_oom_kills(
             rows.append(row)
             values.append(kill.memory_bytes)
             times.append(aggregates.to_seconds(kill.time, missing=0.0))
+            # NaN stands for no limit (`Samples.limits`).
             limits.append(kill.limit_bytes or np.nan)
     kills = Samples(
         np.array(rows, np.int64),
@@ -125,6 +126,7 @@ def _place(
     # Add only the killed container: the others of an unknown pod may never run, and would then
     # take a share of the pod's minimum.
     if not known:
+        # The pod is gone, or about to go; the next tick stops tracking it.
         state.pods.leaving.add(name)
     state.usage.track(name, pod.labels, [*known, killed], now)
     return state.usage.containers_of(name)[killed]

@@ -49,10 +49,12 @@ class OomWatch:
         """Queue the kills that this state of a pod shows and no earlier state did."""
         key = (pod.namespace, pod.name)
         before = self._looks.get(key)
+        # Called for every pod in every tick; most are the object of the tick before.
         if before is pod:
             return
         self._looks[key] = pod
         self._gone_since.pop(key, None)
+        # A StatefulSet gives the next pod the same name.
         same = before is not None and before.uid == pod.uid
         kills = (
             oom_kills.find_oom_kills(before, pod)
@@ -70,6 +72,7 @@ class OomWatch:
         """Return the kills observed since the last call, in order of time."""
         while self._evictions:
             self._place(self._evictions.popleft())
+        # By time: a kill that is counted late must not hide an earlier one.
         found = sorted(self._waiting, key=lambda sighting: sighting.kill.time)
         self._waiting.clear()
         return found

@@ -141,6 +141,7 @@ class FollowedFiles:
         self._load = load
         self._clock = clock
         self._looked_at: datetime = clock.now()
+        # Digests of contents: the kubelet swaps symbolic links, so times and inodes say little.
         self._seen = self._digest()
         self._current = load()
 
@@ -182,6 +183,7 @@ class FollowedFiles:
 
 def with_token(identity: Identity, token: str, *, source: str = "", field: str = "") -> Identity:
     """Return the identity with a bearer token, which was found in a field of the source."""
+    # A line break in a token would add headers of its own to every request.
     if not token.isascii() or not token.isprintable():
         raise CredentialsError(source, field, "a token may only hold printable ASCII characters")
     header = ("Authorization", f"Bearer {token}")
@@ -233,6 +235,7 @@ def show_certificate(
     with tempfile.TemporaryDirectory(prefix="trimtab-") as directory:
         paths = (Path(directory, "tls.crt"), Path(directory, "tls.key"))
         for path, text in zip(paths, (certificate, key), strict=True):
+            # Created with its mode: a chmod afterwards would leave the key readable for a moment.
             path.touch(mode=0o600)
             path.write_text(text, encoding="utf-8")
         try:

@@ -85,6 +85,7 @@ class ExecPlugin:
 
     async def refresh(self, refused: Identity) -> None:
         """Forget the identity, unless it is another one than was refused."""
+        # Several requests may be refused at once; only the first of them asks for another run.
         if refused is self._identity:
             self._identity = None
 
@@ -145,6 +146,7 @@ async def _run(call: PluginCall) -> bytes:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            # The protocol: the plugin reads its ExecCredential from this variable.
             env={**call.environment, "KUBERNETES_EXEC_INFO": _exec_info(call)},
         )
     except (OSError, ValueError) as error:
@@ -164,6 +166,7 @@ async def _outcome(call: PluginCall, process: asyncio.subprocess.Process) -> byt
         raise PluginError(program, "", f"gave no answer in {call.patience}") from error
     finally:
         if process.returncode is None:
+            # Also at a cancellation: a child that is left behind would keep the pipes open.
             process.kill()
             await process.wait()
     if process.returncode != 0:

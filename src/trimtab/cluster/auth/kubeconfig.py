@@ -61,6 +61,7 @@ def load_kubeconfig(
     def load() -> Credentials:
         read = kubeconfig_files.read_files(paths)
         _, now = _choose(read, name, environment, clock, allow_insecure=allow_insecure)
+        # `kubectl config use-context` rewrites this very file.
         if now.server != parts.server:
             raise now.cluster.error("server", f"was {parts.server} when this process started")
         return now.credentials()
@@ -135,6 +136,7 @@ class _Parts:
     def credentials(self) -> Credentials:
         """Return the credentials that the user's entry describes."""
         user = self.user.entry
+        # client-go's order of precedence: a token in the file wins over a plugin.
         if user.exec is not None and not user.token and not user.token_file:
             call = _plugin_call(self.user, user.exec, self.cluster, self.environment)
             return ExecPlugin(call, self._identity, self.clock)
@@ -165,6 +167,7 @@ class _Parts:
         name = "client-certificate"
         certificate = _pem(user, name, entry.client_certificate_data, entry.client_certificate)
         key = _pem(user, "client-key", entry.client_key_data, entry.client_key)
+        # Half a pair would be a request without a client certificate, and a misleading 401.
         if bool(certificate) != bool(key):
             raise user.error(name, "a certificate and its key come together")
         if certificate:
@@ -237,6 +240,7 @@ def _plugin_call(
         raise user.error("exec.interactiveMode", "there is nobody whom the plugin could ask")
     # A bare name is looked up on PATH, a path is relative to the folder of the file.
     command = str(user.resolve(plugin.command)) if "/" in plugin.command else plugin.command
+    # The plugin sees our environment, with its own variables over it.
     own = {variable.name: variable.value for variable in plugin.env or ()}
     return PluginCall(
         api_version=plugin.api_version,

@@ -163,6 +163,7 @@ class Scales:
         An answer that contradicts the uid of an owner reference is due. It is not if it was asked
         for because of that reference, which names an object that was created before.
         """
+        # Nothing of the kind can exist, so no request: tenants write owner references freely.
         if not _is_possible(name, api_version, uid):
             return CachedScale(Missing.SCALE, is_fresh=True)
         key = _key(name, api_version)
@@ -198,6 +199,8 @@ class Scales:
             if kept is not None and (
                 isinstance(kept.value, Workload) or kept.value is Missing.SCALE
             ):
+                # An old answer is better than none: a server that is down for a minute changes no
+                # owner.
                 return self._workloads.keep(key, kept.value, FAILURE_LIFE, uid)
             # Without its traceback, which would keep the whole request in memory.
             return self._workloads.keep(key, Unknown(error.with_traceback(None)), FAILURE_LIFE)
@@ -227,6 +230,7 @@ class Scales:
         self, group: str, name: WorkloadName, absent_life: timedelta
     ) -> Workload | Missing:
         why = Missing.OBJECT
+        # All versions: a reference may name one that is no longer served.
         for version in await self._fetch_versions(group, absent_life):
             api_version = f"{group}/{version}".removeprefix("/")
             scalable = await self._fetch_scalable(api_version, name.kind, absent_life)
@@ -279,6 +283,7 @@ class Scales:
 
 
 def _key(name: WorkloadName, api_version: str) -> _Scalable:
+    # By group, not version: all versions of a group show the same objects.
     return _Scalable(api_version.rpartition("/")[0], name)
 
 

@@ -93,6 +93,7 @@ class EventLog:
             raise
 
     async def _count(self, event: Event, series: _Series) -> None:
+        # Before the request: equal events that come while it runs must not write the count again.
         series.written_at = event.at
         body = events.encode_event_count(series.count, event.at)
         try:
@@ -228,6 +229,7 @@ class Acts:
         """Raise the errors that `evict` would, without evicting the pod."""
         path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
         with self._rights.noted("evict"):
+            # The server checks the budget and the version, and does nothing.
             await self._client.post(f"{path}?dryRun=All", evictions.encode_eviction(pod))
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
@@ -241,6 +243,8 @@ class Acts:
                 try:
                     await self._patch_seen(pod, patch, "resize", version=pod.resource_version)
                 except ConflictError as error:
+                    # The patch tests the version, so a change of any field refuses it; sizes alone
+                    # matter here.
                     pod = await self._in_present_version(pod, error)
                 else:
                     return
@@ -270,6 +274,8 @@ class Acts:
         path = paths.collection(LEASES, "leases", lease.namespace)
         body = leases.encode_lease(lease)
         with self._rights.noted("write lease"):
+            # A POST fails if the lease exists, a PUT if it is another version: both are the
+            # election's lock.
             if not lease.resource_version:
                 return leases.decode_lease(await self._client.post(path, body, is_urgent=True))
             named = paths.item(path, lease.name)
@@ -329,6 +335,7 @@ class Acts:
         # The list of containers of one pod never changes, so its uid is enough to go by index.
         seen = {"/metadata/uid": pod.uid}
         if version:
+            # A JSON patch `test` of the version makes the write conditional, as a PUT would be.
             seen["/metadata/resourceVersion"] = version
         tests = [{"op": "test", "path": each, "value": value} for each, value in seen.items()]
         path = paths.item(paths.pods(pod.namespace), pod.name, subresource)

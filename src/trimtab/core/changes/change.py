@@ -107,6 +107,7 @@ def measure_change(
                 continue
             wanted[resource] = wanted.get(resource, 0) + target
             requested[resource] += request or 0
+            # A missing request counts as growth: the pod then runs without any guarantee.
             scale_up = scale_up or request is None or target > request
             outside_bounds = outside_bounds or _is_outside(
                 recommended, resource, request, only_growth=only_growth
@@ -128,6 +129,7 @@ def observed_containers(annotations: Mapping[str, str]) -> frozenset[str] | None
 def _parse_observed(value: str) -> frozenset[str] | None:
     # All pods of a workload say the same.
     names = value.split(NAME_SEPARATOR) if value else []
+    # Anyone who may patch pods can write the annotation; a text of no container names is ignored.
     return frozenset(names) if all(map(_CONTAINER_NAME.fullmatch, names)) else None
 
 
@@ -205,6 +207,7 @@ def reason_to_wait(
     if quick_oom and change.relative_difference == 0:
         # Restarting it with what it has would only repeat the kill.
         return HoldReason.CHANGE_TOO_SMALL
+    # Both override age and size: the pod is known to be wrong.
     if change.outside_bounds or quick_oom:
         return None
     if change.relative_difference == 0:
@@ -248,6 +251,7 @@ def most_urgent_first(candidates: Iterable[AnyUrgent]) -> list[AnyUrgent]:
 
 def urgency_rank(change: Change) -> tuple[bool, float]:
     """Return the sort key of a change; the most urgent change has the smallest."""
+    # Tuples sort by their first element: growth is False and comes first.
     return not change.scale_up, -change.relative_difference
 
 
@@ -257,6 +261,8 @@ def _recommended(
     observed = observed_containers(pod.annotations)
     by_name: dict[str, ContainerRecommendation] = {}
     for recommended in recommendation:
+        # The first entry of a name counts, as in the original; the CRD does not forbid a second
+        # one.
         by_name.setdefault(recommended.container_name, recommended)
     for container in pod.containers:
         if container.name in by_name and _is_observed(container, observed):
@@ -287,6 +293,7 @@ def _growth_of_memory(container: Container, wanted: Allocation) -> float:
 
 def _difference(resource: Resource, requested: int, wanted: int) -> float:
     scale = _THOUSANDTHS[resource]
+    # A missing request would divide by zero; the original takes a thousandth for it.
     basis = max(scale * requested, 1)
     return abs(basis - scale * wanted) / basis
 
@@ -299,6 +306,7 @@ def _died_quickly(container: Container, threshold: timedelta, now: datetime) -> 
     last = container.last_termination
     if last is None or not last.is_oom_kill or not last.started_at or not last.finished_at:
         return False
+    # Soon after its start, and lately: an old kill says nothing about the present size.
     return last.finished_at - last.started_at < threshold and now - last.finished_at < threshold
 
 

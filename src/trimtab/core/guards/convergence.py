@@ -163,12 +163,15 @@ def review(
     by_uid = {pod.uid: pod for pod in pods}
     unspoken = dict(by_uid)
     verdicts: list[Verdict] = []
+    # Oldest first: the first successor belongs to the first eviction.
     for each in sorted(expectations, key=lambda one: one.since):
         if each.known is None:
             verdict = _check_resize(each, by_uid.get(each.pod_uid), now)
         else:
+            # Any pod that is new since this eviction; owners do not say which pod replaces which.
             found = next((pod for uid, pod in unspoken.items() if uid not in each.known), None)
             verdict = _check_eviction(each, found, limit_ranges, lacks_pods=lacks_pods, now=now)
+            # No answer ever came, and the pod runs on: there was no eviction to wait for.
             if verdict is None and _still_stands(each, by_uid.get(each.pod_uid), now):
                 verdict = Void(each)
             if found is not None:
@@ -255,6 +258,7 @@ def _still_stands(expectation: Expectation, pod: Pod | None, now: datetime) -> b
 def _suspect(
     expectation: Expectation, successor: Pod, limit_ranges: Sequence[LimitRangeItem]
 ) -> Suspect:
+    # In the order of certainty: what annotations of the pod prove comes before a guess.
     if not is_admitted(successor):
         return Suspect.ADMISSION
     updates = successor.annotations.get(UPDATES, "")
@@ -264,6 +268,7 @@ def _suspect(
     for note, suspect in _OF_NOTES.items():
         if any(cap_notes.has_note(successor.annotations, Note(kind, note)) for kind, _ in off):
             return suspect
+    # The amount is exactly what a LimitRange says: no other manager would hit it by chance.
     bounds = {
         (kind, amount)
         for item in limit_ranges

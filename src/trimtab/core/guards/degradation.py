@@ -19,6 +19,7 @@ from trimtab.core.model.pods import Pod
 
 STOPPED: Final = "UpdatesStopped"
 """The condition of an autoscaler whose workload the updater has stopped changing."""
+# A restarted updater has no memory but the condition that it wrote.
 _FIGURES: Final = re.compile(r"\d+ of the (?P<needed>\d{1,9}) pods ")
 """Pattern of the start of that condition's message."""
 
@@ -76,6 +77,7 @@ def after_change(
     """Return the record of a workload that is changed now, with the ready pods it had before."""
     if before is None:
         return ChangedWorkload(autoscaler, generation, ready, now)
+    # `ready_before` stays that of before the first change: small losses must not add up unseen.
     return replace(before, autoscaler=autoscaler, generation=generation, changed_at=now)
 
 
@@ -90,6 +92,7 @@ def restored(autoscaler: Autoscaler, now: datetime) -> ChangedWorkload | None:
                 condition.last_transition_time or now,
                 _FIGURES.match(condition.message),
             )
+            # More than any owner wants, so `review` compares with what the owner wants.
             needed = sys.maxsize if figures is None else int(figures["needed"])
             return ChangedWorkload(autoscaler.identity, autoscaler.generation, needed, now, since)
     return None
@@ -112,9 +115,11 @@ def review(
 
     An owner that wants fewer pods than were ready needs no more than it wants.
     """
+    # An edit of the autoscaler is how an operator says "go on".
     is_edited = None not in (generation, record.generation) and generation != record.generation
     if is_edited:
         return None
+    # A workload that was scaled down has not got worse.
     needed = min(record.ready_before, wanted)
     if ready >= least_ready(needed):
         is_over = now - record.changed_at >= FORGOTTEN_AFTER

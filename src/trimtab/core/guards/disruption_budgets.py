@@ -78,6 +78,7 @@ class ReplicaGroup:
     def _can_spare(self, count: int, tolerance: float, disrupted: int) -> bool:
         if self.configured is None:
             return False
+        # Rounded down, as in the original: half of three replicas is one.
         spare = int(self.configured * tolerance)
         if count - disrupted > self.configured - spare:
             return True
@@ -120,6 +121,7 @@ def count_owned(
     absent = [
         (owner, pod.ready_since is not None)
         for owner, pod in owned
+        # A pod that was disrupted a moment ago may still look as before: count it as down.
         if pod.phase is PodPhase.PENDING or pod.uid in settling
     ]
     pending = Counter([owner for owner, _ in absent])
@@ -166,4 +168,5 @@ def _wanted(owner: WorkloadName, configured: int | None, live: int) -> int | Non
         return live
     if configured is None:
         return None if owner.kind in _COUNTED_KINDS else live
+    # Zero replicas and live pods contradict each other; one of the two is about to change.
     return configured if configured > 0 else None

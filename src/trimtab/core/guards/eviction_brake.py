@@ -104,6 +104,7 @@ class Brake:
         since, lacks = self.everywhere, self.namespaces.get(namespace)
         if since is None or _is_after(self.created.get(namespace), since):
             return lacks
+        # Probes do not add up: each waits for the outcome of the last eviction.
         last = max(since, self.evicted.get(namespace, since))
         # A namespace that lacks successors itself would only lose another pod.
         probe_at = None if lacks else max(last, since + _turn_of(namespace)) + PROBE_AFTER
@@ -152,14 +153,17 @@ def find_lack(
     uids = frozenset(pod.uid for pod in pods)
     ordered = sorted(evictions, key=lambda one: one.since)
     tried_at = ordered[-1].since if ordered else None
+    # No pod came since the lack was found, so it goes on.
     if before is not None and uids <= before.known:
         return replace(before, tried_at=tried_at) if tried_at else before
     unspoken = {pod.uid: pod for pod in pods}
     for each in ordered:
         known = each.known or frozenset()
+        # Each new pod can be the successor of one eviction only.
         if (successor := next((uid for uid in unspoken if uid not in known), None)) is not None:
             del unspoken[successor]
             continue
+        # New pods show that the owner works, if slowly: the wait starts again at the newest.
         news = [pod.created_at for pod in pods if pod.uid not in known and pod.created_at]
         since = max([each.since, *(min(at, now) for at in news)])
         if _may_be_replaced(each, uids) and now - since >= LACKS_AFTER:
@@ -192,6 +196,7 @@ def renew_doubt(
     refuted_at = before.refuted_at
     if last is not None:
         begun = _begin_of_lacks(lacking, created).values()
+        # Several namespaces lacked successors and then a pod came: that doubt was wrong.
         if sum(last - _RECENT < each < last for each in begun) >= _SEVERAL:
             refuted_at = last
     since = before.since
@@ -276,11 +281,13 @@ def _turn_of(namespace: str) -> timedelta:
 
     It follows from the name alone, so that no tenant can take the turn of another.
     """
+    # A CRC and not `hash`, which differs from process to process.
     return timedelta(seconds=crc32(namespace.encode()) % int(_TURNS.total_seconds()))
 
 
 def _may_be_replaced(eviction: Expectation, uids: Collection[str]) -> bool:
     """Return True if the owner has nothing to wait for before it creates the successor."""
+    # The pod is gone for good, so every kind of owner has to act now.
     if eviction.pod_uid not in uids:
         return True
     return eviction.is_answered and eviction.workload.kind in _REPLACING_AT_ONCE

@@ -44,6 +44,7 @@ class Pace:
 
     started_at: datetime
     counted_at: datetime
+    # Not a whole burst: an updater that crashes in a loop would get one at each start.
     tokens: float = 1.0
 
 
@@ -57,6 +58,7 @@ def refill(pace: Pace, settings: PaceSettings, now: datetime) -> Pace:
     # A clock that was set back gives nothing, and takes nothing.
     passed = max(0.0, (now - pace.counted_at).total_seconds())
     share = _share(pace, settings, now)
+    # The share of now, also for the time before: at most a tick ago it was nearly the same.
     tokens = pace.tokens + passed * settings.per_second * share
     return replace(pace, counted_at=now, tokens=min(tokens, max(1.0, settings.burst * share)))
 
@@ -107,6 +109,7 @@ def remember_share(usual: float | None, share: float, *, passed: timedelta) -> f
     """Return the usual share after a new share was seen, `passed` after the one before."""
     if usual is None:
         return share
+    # An exponential average over time, not over ticks, whose length may change.
     weight = math.exp2(-max(passed, timedelta()) / USUAL_HALF_LIFE)
     return weight * usual + (1.0 - weight) * share
 
@@ -132,6 +135,7 @@ def _is_surge(
 ) -> bool:
     """Judge namespaces with few pods together, without the one with the largest excess."""
     excess = {name: each.wanting - usual[name] * each.counted for name, each in small.items()}
+    # Without it one namespace of a single pod would decide about all the others.
     boldest = max(excess, key=lambda name: (excess[name], name), default=None)
     others = [name for name in small if name != boldest]
     counted = sum(small[name].counted for name in others)

@@ -126,6 +126,7 @@ def find_claims(
     """
     if autoscaler.mode is UpdateMode.OFF and not autoscaler.boosts:
         return ()
+    # By name, so that the text of a condition does not change with the order of a store.
     named = sorted(horizontals, key=lambda each: each.name)
     return tuple(claim for each in named for claim in _claims_of(each, recommendation))
 

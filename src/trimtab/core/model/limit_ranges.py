@@ -55,6 +55,7 @@ def effective_item(
     }
     effective = LimitRangeItem(
         limit_type,
+        # The API server checks every LimitRange of a namespace, so all of them bound together.
         min=_tightest((item.min for item in of_type), max),
         max=_tightest((item.max for item in of_type), min),
         default=defaults[-1] if defaults else None,

@@ -39,6 +39,7 @@ def without_negatives(amounts: Resources) -> Resources:
 
 def scale(amount: int, *, numerator: int, denominator: int) -> int:
     """Return `amount * numerator / denominator` rounded down; `amount` if the denominator is 0."""
+    # There is no proportion to keep.
     if denominator == 0:
         return amount
     return min(amount * numerator // denominator, MAX_AMOUNT)
@@ -95,8 +96,10 @@ def _limit(
     if not request:
         return None, NoteKind.NO_REQUEST_TO_FOLLOW
     own_request = amount_of(current.requests, kind)
+    # A limit without a request stands for both, so both stay equal (class Guaranteed).
     if own_request in (0, own_limit):
         return request, None
+    # Integers of any size, so that nothing overflows before it is cut to 64 bits.
     exact = own_limit * request // own_request
     if exact > MAX_AMOUNT:
         return MAX_AMOUNT, NoteKind.RATIO_LOST
@@ -116,6 +119,7 @@ def qos_class(allocations: Iterable[Allocation]) -> QosClass:
     amounts = [_request_and_limit(one, kind) for one in allocations for kind in BOTH]
     if not any(request or limit for request, limit in amounts):
         return QosClass.BEST_EFFORT
+    # Both resources of all containers, as the kubelet and the API server decide it.
     if all(limit and request == limit for request, limit in amounts):
         return QosClass.GUARANTEED
     return QosClass.BURSTABLE

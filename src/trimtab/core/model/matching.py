@@ -95,6 +95,7 @@ def governing(
     matching: Sequence[ObservedAutoscaler], acts: Callable[[Autoscaler], bool]
 ) -> ObservedAutoscaler | None:
     """Return the strongest autoscaler that acts; if none acts, the strongest of all."""
+    # A stronger autoscaler that is off leaves the pod to the next one that acts.
     for observed in matching:
         if acts(observed.autoscaler):
             return observed
@@ -143,4 +144,5 @@ def find_conflicts(
 
 def _strength(observed: ObservedAutoscaler) -> tuple[datetime, str, str]:
     autoscaler = observed.autoscaler
+    # Ascending: the oldest is the strongest, and the name breaks ties.
     return autoscaler.created_at or _BEGINNING, autoscaler.name, autoscaler.namespace

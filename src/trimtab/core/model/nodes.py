@@ -109,6 +109,7 @@ class Placement:
     @property
     def node_names(self) -> frozenset[str] | None:
         """The names of the only nodes it may go to, where it names them; else None."""
+        # Terms are alternatives: one without a name may lead anywhere.
         if not self.terms or not all(term.fields for term in self.terms):
             return None
         named = [each for term in self.terms for each in term.fields if each.operator == "In"]
@@ -177,6 +178,7 @@ def is_passing(key: str) -> bool:
 
 
 def _is_tolerated(taint: Taint, demands: Placement) -> bool:
+    # A taint of the moment, such as not-ready, says nothing about where the pod may go later.
     if taint.effect not in _KEEPS_AWAY or is_passing(taint.key):
         return True
     return any(_tolerates(each, taint) for each in demands.tolerations)
@@ -185,12 +187,14 @@ def _is_tolerated(taint: Taint, demands: Placement) -> bool:
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False
+    # An empty key with Exists tolerates every taint (API: tolerations).
     if toleration.key and toleration.key != taint.key:
         return False
     return toleration.operator == _EXISTS or toleration.value == taint.value
 
 
 def _meets(node: Node, term: NodeTerm) -> bool:
+    # The API says so: a null or empty term matches no objects.
     if not term.labels and not term.fields:
         return False
     own = {"metadata.name": node.name}
@@ -203,6 +207,7 @@ def _fulfils(labels: Mapping[str, str], expression: NodeExpression) -> bool:
     found, values = labels.get(expression.key), expression.values
     match expression.operator:
         case "In" | "NotIn":
+            # NotIn also matches a node without the label, as for label selectors.
             return (found in values) is (expression.operator == "In")
         case "Exists" | "DoesNotExist":
             return (found is not None) is (expression.operator == _EXISTS)

@@ -94,6 +94,7 @@ class Quantity:
     def count(self, unit: int) -> int:
         """Return the number of `10**unit` units, rounded away from zero and held within 64 bits."""
         if self.exponent < unit:
+            # Floor division of the negated size rounds up; the sign is applied at the end.
             size = -(-abs(self.mantissa) // _ten_to(unit - self.exponent))
         else:
             # Twenty more digits are beyond 64 bits already: `1e999999999` must cost nothing.
@@ -104,6 +105,7 @@ class Quantity:
         """Return the one text of its number in its format: no fraction, the largest suffix."""
         if self.is_zero:
             return "0"
+        # A fraction, or a number below 1024, prints in decimal, as in the original: 0.5 as 500m.
         if self.format is Format.BINARY_SI and self.exponent >= 0 and abs(self._at(0)) >= _KIBI:
             return _format_binary(self._at(0))
         return self._format_decimal()
@@ -114,6 +116,7 @@ class Quantity:
     def __lt__(self, other: "Quantity") -> bool:
         if self.sign != other.sign:
             return self.sign < other.sign
+        # Compared by length first: `1e1000 < 1e999999999` must not compute either number.
         if self._digits_before_point() != other._digits_before_point():
             smaller = self._digits_before_point() < other._digits_before_point()
             return smaller if self.sign > 0 else not smaller
@@ -150,6 +153,7 @@ def make(mantissa: int, exponent: int, form: Format, written: str | None = None)
     """Return the quantity of `mantissa * 10**exponent`, in the one spelling of its number."""
     if mantissa == 0:
         return Quantity(0, 0, form, written)
+    # One spelling of each number, so that equality and hashes are those of the fields.
     while mantissa % 10 == 0:
         mantissa //= 10
         exponent += 1

@@ -64,6 +64,7 @@ class Selector:
         # Called for every new pod, and most selectors are short: a plain loop costs least.
         for requirement in self.requirements:
             if len(requirement.values) > _MANY_VALUES:
+                # Sets instead of tuples: a selector of 500 values costs the same as one of two.
                 self.fold()
             if not requirement.matches(labels):
                 return False
@@ -76,6 +77,8 @@ class Selector:
             for requirement in self.requirements:
                 key = requirement.key
                 folded[key] = folded.get(key, _ANYTHING) & _admitted(requirement)
+            # A cache in a frozen record: it follows from the other fields and takes no part in
+            # equality.
             object.__setattr__(self, "_folded", folded)
         assert self._folded is not None
         return self._folded
@@ -115,6 +118,8 @@ class Admitted:
         if self.may_be_absent and other.may_be_absent:
             return False
         match self.is_all_but, other.is_all_but:
+            # Finitely many values are refused, and there are infinitely many: some value is left to
+            # both.
             case True, True:
                 return False
             case True, False:
@@ -170,6 +175,7 @@ def disjoint(one: Selector, other: Selector) -> bool:
     """
     if not (is_satisfiable(one) and is_satisfiable(other)):
         return True
+    # Through the shorter one: only keys that both name can exclude anything.
     ours, theirs = sorted((one.fold(), other.fold()), key=len)
     return any(state.excludes(theirs[key]) for key, state in ours.items() if key in theirs)
 
@@ -197,6 +203,7 @@ def fingerprint(selector: Selector | None) -> str | None:
     """
     if selector is None or is_catch_all(selector):
         return None
+    # All selectors that match nothing are the same one.
     folded = selector.fold() if is_satisfiable(selector) else {}
     canonical = [
         [key, admitted.is_all_but, admitted.may_be_absent, *sorted(admitted.values)]

@@ -29,6 +29,7 @@ class Lives:
 
     authority: timedelta = timedelta(days=365)
     authority_renewed_after: timedelta = timedelta(days=240)
+    # Renewed at half of its life: a controller that is down for weeks still finds valid keys.
     shown: timedelta = timedelta(days=60)
     shown_renewed_after: timedelta = timedelta(days=30)
     trust_delay: timedelta = timedelta(seconds=30)
@@ -140,6 +141,8 @@ class BundleSightings:
 
     def look(self, bundle: Mapping[str, str] | None, now: datetime) -> "BundleSightings":
         """Return the sightings after one more look at the bundle."""
+        # A name that was missing once starts again at now: API servers may have seen the gap as
+        # well.
         return BundleSightings({name: self.since.get(name, now) for name in bundle or ()})
 
     def steady(self, now: datetime, delay: timedelta) -> frozenset[str]:
@@ -226,6 +229,7 @@ def next_step(view: TrustView, lives: Lives) -> Step:
 
 def _adopt(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
     """Add authorities to the keyring that others have put into the bundle."""
+    # Another copy, or the original, may have written the bundle before this keyring existed.
     known = frozenset(each.name for each in keyring.authorities)
     strangers = _strangers(view, known, lives)
     if not strangers or not keyring.is_ours:
@@ -236,6 +240,7 @@ def _adopt(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
 def _publish(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
     """Add missing trusted authorities to the bundle; this step removes none."""
     wanted = {each.name: each.certificate for each in keyring.trusted(view.now)}
+    # Adds and never removes: an authority that this copy does not know may be in use by another.
     if view.bundle is None or wanted.keys() <= view.bundle.keys():
         return None
     return WriteBundle({**view.bundle, **wanted})
@@ -261,6 +266,7 @@ def _renew(view: TrustView, keyring: Keyring, lives: Lives) -> Step | None:
         return MakeAuthority()
     is_believed = view.bundle is None or newest.name in view.steady
     is_due = (
+        # Signed by an older authority, grown old, or made for other names.
         newest.name not in shown.needs
         or now - shown.made_at >= lives.shown_renewed_after
         or not view.hosts <= shown.hosts
@@ -274,6 +280,7 @@ def _trim(view: TrustView, keyring: Keyring, _: Lives) -> Step | None:
     if not ended:
         return None
     bundle = view.bundle or {}
+    # The bundle first: forgotten in the keyring alone, it would be adopted again as a stranger.
     if ended & bundle.keys():
         return WriteBundle({name: text for name, text in bundle.items() if name not in ended})
     kept = tuple(each for each in keyring.authorities if each.name not in ended)
@@ -302,6 +309,7 @@ _IN_ORDER: Final[tuple[Callable[[TrustView, Keyring, Lives], Step | None], ...]]
 
 
 def _strangers(view: TrustView, known: frozenset[str], lives: Lives) -> tuple[Authority, ...]:
+    # Nothing is known of what it signed; no certificate of ours lives longer than that.
     until = view.now + lives.shown
     return tuple(
         Authority(name, text, view.now, until)

@@ -159,6 +159,7 @@ def plan_registration(
     base = found or Registration(settings.name)
     remembered = base.annotations.get(REGISTERED_AS, "")
     main = base.find(MAIN)
+    # A bundle is replaced by `with_bundle` alone, in the order that `keyring` decides.
     bundle = main.bundle if main and main.bundle else bundle
     wanted = [_wanted_main(settings, main, remembered, bundle)]
     if _needs_own_test(wanted[0], settings):
@@ -199,6 +200,7 @@ def _wanted_main(
             timeout_seconds=found.timeout_seconds,
             namespaces=found.namespaces,
         )
+    # Registered by the original, which remembers no settings: keep what an operator has tuned.
     if not remembered and found.timeout_seconds != _ORIGINAL_TIMEOUT_SECONDS:
         return replace(wanted, timeout_seconds=found.timeout_seconds)
     return wanted
@@ -226,6 +228,7 @@ def _wanted_test(
 def _merged(
     found: tuple[Webhook | None, ...], wanted: Mapping[str, Webhook]
 ) -> tuple[Webhook | None, ...]:
+    # Foreign entries keep their places: patches of the list go by index.
     kept = tuple(each and wanted.get(each.name, each) for each in found)
     present = {each.name for each in found if each}
     return (*kept, *(each for name, each in wanted.items() if name not in present))

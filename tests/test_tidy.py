@@ -16,13 +16,13 @@ LONGEST_MODULE = {
 }
 """Lines of the modules that are longer than `USUAL_LINES`; none may be added."""
 USUAL_LINES = 510
-MOST_IMPORTED_NAMES = 127
+MOST_IMPORTED_NAMES = 126
 MOST_REPEATED_CLASSES = 19
 MOST_OPENERS = 0.001
 """Docstrings that open with a question word, as a share of all."""
 MOST_OLD_WORDS = 1.5
 """Words per 10 000 of docstrings that name no actor."""
-LEAST_COMMENTS = 0.012
+LEAST_COMMENTS = 0.02
 """Comment lines for each line of code; the goal is 0.05."""
 MOST_NAME_CHARACTERS = 80
 """Length of the name of a test."""

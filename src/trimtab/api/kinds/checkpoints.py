@@ -128,6 +128,7 @@ class Checkpoint:
     def usual_name(self) -> str:
         """The name that the original gives it, unless that is too long for an object."""
         name = f"{self.autoscaler_name}-{self.container_name}"
+        # The API server refuses a longer name.
         return name if len(name) <= MAX_NAME_CHARACTERS else self.spare_name
 
     @property
@@ -138,6 +139,7 @@ class Checkpoint:
         """
         key = f"{self.autoscaler_name}/{self.container_name}"
         tail = "-" + hashlib.sha256(key.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+        # Cut before the digest, so that names stay readable; the digest alone keeps them apart.
         head = f"{self.autoscaler_name}-{self.container_name}"[: MAX_NAME_CHARACTERS - len(tail)]
         return head.rstrip("-.") + tail
 
@@ -211,6 +213,7 @@ def encode_checkpoint_patch(checkpoint: Checkpoint, *, stored: Mapping[str, str]
     Our annotations change only where they differ, and other annotations stay.
     """
     status = _write_status(checkpoint.aggregate)
+    # "add" and not "replace": replace fails where the member is missing (RFC 6902, 4.3).
     operations: list[dict[str, object]] = [{"op": "add", "path": "/status", "value": status}]
     annotations = _replace_ours(stored, checkpoint.annotations)
     if annotations != stored:
@@ -247,6 +250,7 @@ def _convert_histogram(source: _Histogram | None, path: str) -> HistogramCheckpo
 
 def _set_time(text: str | None, path: str) -> datetime | None:
     moment = times.decode_time(text, path)
+    # The original writes its zero time in some fields and null in others: both mean "never".
     return None if moment == ZERO_TIME else moment
 
 

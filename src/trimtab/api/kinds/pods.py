@@ -92,6 +92,7 @@ def _convert_pod(meta: Metadata, spec: PodSpecWire, status: PodStatusWire) -> Po
     reported = status.conditions or ()
     init = init_containers.summarize(spec.init_containers)
     return Pod(
+        # Interned: a store holds the same few namespaces, nodes and classes for every pod.
         namespace=intern(meta.namespace or ""),
         name=meta.name or f"{meta.generate_name or ''}%",
         uid=meta.uid or "",
@@ -100,6 +101,7 @@ def _convert_pod(meta: Metadata, spec: PodSpecWire, status: PodStatusWire) -> Po
         annotations=metadata.text_map(meta.annotations),
         has_empty_annotations=meta.annotations == {},
         owner=metadata.controlling_owner(meta),
+        # An unknown phase is neither running nor over, so nothing is done to the pod.
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
         containers=_with_proportions(containers.list_containers(spec, status), meta.annotations),
         created_at=times.decode_time(meta.creation_timestamp, "metadata.creationTimestamp"),
@@ -159,6 +161,7 @@ def _needs_more(container: ContainerWire) -> bool:
 
 def _is_windows(spec: NewPodSpec) -> bool:
     """Return True if the pod runs on Windows, by its `os` or by its node selector alone."""
+    # `spec.os` is authoritative where it is set; the label is how older manifests choose nodes.
     if spec.os is not None and spec.os.name:
         return spec.os.name == _WINDOWS
     return spec.node_selector is not None and spec.node_selector.get(_OS_LABEL) == _WINDOWS

@@ -247,9 +247,11 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     spec = source.spec or _DaemonSetSpec()
     status = source.status or _Status()
     selector = convert_selector(spec.selector, "spec.selector")
+    # A DaemonSet has no `spec.replicas`: the controller counts the nodes that should run a pod.
     replicas, existing = status.desired_number_scheduled, status.current_number_scheduled
     workload = _name_workload(kind, source.metadata, selector, replicas, existing)
     is_known = _is_current(status, source.metadata)
+    # Before the controller has seen the new template, it still counts by the old one.
     updated = status.updated_number_scheduled if is_known else None
     workload = replace(workload, ready=status.number_ready, updated=updated)
     is_on_delete = _is_on_delete(spec.update_strategy)
@@ -279,6 +281,7 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
     )
     if _is_on_delete(spec.update_strategy):
         is_known = _is_current(status, source.metadata)
+        # With OnDelete only a deletion brings the new revision, so no rollout is under way.
         revision = status.update_revision if is_known else None
         workload = replace(workload, staged_revision=revision or "")
     elif status.update_revision != status.current_revision:
@@ -286,6 +289,8 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
         workload = replace(
             workload,
             staged_revision=status.update_revision or "",
+            # Pods below the partition come back with the old revision (API:
+            # rollingUpdate.partition).
             staged_from=_first_ordinal(spec) + _partition(spec.update_strategy),
             is_rolling_out=True,
         )
@@ -363,6 +368,7 @@ def _with_sizes(workload: Workload, template: _SizedTemplate | None) -> Workload
             for each in (*(spec.containers or ()), *(spec.init_containers or ()))
             if each.name is not None
         }
+    # A template that cannot be read must not hide the workload: owners and replicas still count.
     except DecodeError:
         return workload
     return replace(workload, sizes=sizes)

@@ -87,6 +87,7 @@ def _decode_one(series: _Series, index: int) -> LabelledSeries:
     samples = series.values or ([] if series.value is None else [series.value])
     times = np.array([time for time, _ in samples], np.float64)
     try:
+        # Values are strings in this API, because JSON has neither NaN nor Inf.
         values = np.array([float(text) for _, text in samples], np.float64)
     except ValueError as error:
         raise DecodeError(f"data.result[{index}].values", str(error)) from error
@@ -122,6 +123,7 @@ def count_by_job(metric: str, labels: UsageLabels) -> str:
 
 def count_samples(metric: str, convention: UsageConvention, span: timedelta) -> str:
     """Return the query for the largest number of samples of any series in a span."""
+    # The largest: a series that began or ended in the span has fewer samples than the rest.
     return f"max(count_over_time({metric}{_selector(convention)}[{format_span(span)}]))"
 
 
@@ -146,6 +148,7 @@ def past_usage(
 ) -> str:
     """Return the query for the usage of all containers of a namespace, in cores or bytes."""
     selected = f"{metric}{_selector(convention, namespace)}"
+    # CPU is a counter of seconds; its rate is cores. Memory is a gauge and is read as it is.
     return selected if resource is Resource.MEMORY else f"rate({selected}[{format_span(window)}])"
 
 
@@ -183,11 +186,13 @@ def _past_owners(metric: str, labels: OwnerLabels, namespace: str, window: timed
 
 def format_span(span: timedelta) -> str:
     """Return the span in Prometheus syntax, to the millisecond."""
+    # Milliseconds: a duration literal takes whole numbers only.
     return f"{span // timedelta(milliseconds=1)}ms"
 
 
 def quote(text: str) -> str:
     """Return the text as a literal of the query language."""
+    # The backslash first, or it would escape what the next replacements insert.
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -214,5 +219,6 @@ def _with_matchers(metric: str, matchers: list[str]) -> str:
     found = _PLAIN_METRIC.fullmatch(metric)
     if found is None:
         return f"({metric})"
+    # A trailing comma is legal in the query language, but not two of them.
     given = (found["matchers"] or "").strip().rstrip(",")
     return f"{found['name']}{{{', '.join([given, *matchers] if given else matchers)}}}"

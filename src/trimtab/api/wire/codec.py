@@ -49,11 +49,13 @@ def decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
+        # The decoder puts the place into its message, as ` - at `$.spec.x``.
         problem, _, place = str(error).partition(" - at ")
         path = place.rpartition("$")[2].strip("`")
         raise DecodeError(path.strip("."), _in_words(problem) + _shown(data, path)) from error
     except UnicodeDecodeError as error:
         raise DecodeError("", "not valid JSON: it is not UTF-8") from error
+    # A kilobyte of opening brackets is enough, and anyone may send such a body.
     except RecursionError as error:
         raise DecodeError("", "not valid JSON: it is nested too deeply") from error
     except msgspec.DecodeError as error:

@@ -20,6 +20,7 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 NOT_GIVEN: Final = msgspec.Raw()
 """Stands for an absent field."""
 
+# Raw values compare by their bytes, so this tests for an absent field and for null.
 _ABSENT: Final = (NOT_GIVEN, msgspec.Raw(b"null"))
 _TEXT: Final = msgspec.json.Decoder(str)
 _CPU: Final = Resource.CPU.value

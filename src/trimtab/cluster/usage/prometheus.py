@@ -108,6 +108,7 @@ class Prometheus:
     async def fetch_pods(self, shard: Shard) -> Sequence[PodTrace]:
         """Return the labels of the pods that existed in that time, or else their owners."""
         found = await self._find()
+        # Labels rarely change, so a few probes find every pod that lived for a while.
         step = max((shard.end - shard.begin) / _POD_PROBES, shard.step)
         coarse = Shard(shard.namespace, shard.begin, shard.end, step)
         traces: Sequence[PodTrace] = ()
@@ -165,6 +166,7 @@ class Prometheus:
         }
 
     async def _find(self) -> _Found:
+        # Several workers begin at once; one of them probes, and the others wait for its answer.
         async with self._probing:
             if self._found is None:
                 usage = await self._find_usage()

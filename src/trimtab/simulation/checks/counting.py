@@ -36,7 +36,7 @@ _ROUNDING: Final = 1e-6
 
 
 @dataclass(slots=True)
-class _Told:
+class _Sent:
     """Samples that the metrics server has reported for the containers of one kind."""
 
     samples: int = 0
@@ -49,7 +49,7 @@ class SamplesCountedOnce(Checker):
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
-        self._sent = dict[tuple[WorkloadName, str], _Told]()
+        self._sent = dict[tuple[WorkloadName, str], _Sent]()
         self._newest: dict[tuple[str, str, str], float] = {}
         self._given: dict[tuple[str, str], tuple[int, float]] = {}
 
@@ -70,12 +70,14 @@ class SamplesCountedOnce(Checker):
         rows = zip(usage.namespaces, usage.pods, usage.containers, usage.times, strict=True)
         for namespace, pod_name, container, time in rows:
             place = (namespace, pod_name, container)
+            # The metrics server repeats a reading until it has a newer one, and faults serve old
+            # ones.
             if time <= self._newest.get(place, 0.0):
                 continue
             self._newest[place] = time
             workload = self.past.workload_named(namespace, pod_name)
             if workload is not None:
-                sent = self._sent.setdefault((workload, container), _Told())
+                sent = self._sent.setdefault((workload, container), _Sent())
                 sent.samples += 1
                 sent.weight += CPU_WEIGHT * math.exp2((time - begin) / half_life)
 
@@ -91,7 +93,7 @@ class SamplesCountedOnce(Checker):
         if target is None:
             return
         samples, weight = self._given[place]
-        sent = self._sent.get((target, after.container_name), _Told())
+        sent = self._sent.get((target, after.container_name), _Sent())
         saved = after.aggregate
         if saved.total_samples_count > samples + sent.samples:
             yield f"{saved.total_samples_count} samples, {samples + sent.samples} were served"

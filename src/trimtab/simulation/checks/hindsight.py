@@ -54,6 +54,7 @@ class RecentValues(Generic[_Value]):
         return found
 
     def _forget(self, now: datetime) -> None:
+        # The entry before the span stays: it is what held when the span began.
         while len(self._entries) > 1 and self._entries[1][0] <= now - self._span:
             self._entries.popleft()
 
@@ -85,6 +86,7 @@ class Hindsight:
         if workload is None:
             return []
         timelines = [self._autoscalers[name] for name in self._by_target.get(workload, ())]
+        # The governor can change whenever any of the versions does, and at no other time.
         moments = {now - self._span, *(at for each in timelines for at in each.moments(now))}
         found: list[Autoscaler] = []
         for moment in sorted(moments):
@@ -164,6 +166,7 @@ class Hindsight:
     def _note_autoscaler(
         self, name: AutoscalerName, before: Autoscaler | None, after: Autoscaler | None
     ) -> None:
+        # Status writes are no news: no component acts differently after them.
         if before is not None and after is not None and _says(before) == _says(after):
             return
         timeline = self._autoscalers.setdefault(name, RecentValues(self._span))

@@ -73,6 +73,7 @@ def _usable(startup: Startup, allocation: Allocation) -> int:
 
 _ROW: Final = np.dtype(
     [
+        # The number of the present run, 0 while stopped: a reading of an earlier run is not shown.
         ("run", np.int64),
         ("node", np.int64),
         ("cpu_limit", np.float64),
@@ -189,14 +190,17 @@ class Running:
         data = self._data
         cpu, memory = self.demand.evaluate(now)
         memory = np.floor(memory * memory_factor)
+        # float64[rows] and bool[rows] throughout: one pass for all containers of the cluster.
         is_on = (data["run"] != _NOT_RUNNING) & is_reachable[data["node"]]
         burnt = data["burnt_millicores"]
+        # While a container starts, the work of its start stands in for its load.
         wanted = np.where(burnt > 0, burnt, cpu)
         used = np.minimum(wanted, data["cpu_limit"])
         # Integers have the same sum in any order, on every machine.
         lost = np.floor(is_on * (wanted - used) * span.total_seconds()).astype(np.int64)
         self.throttled_millicore_seconds += int(lost.sum())
         exceeds = is_on & (memory > data["memory_limit"])
+        # A container that is killed now has no reading: it ended before it could be measured.
         (rows,) = np.nonzero(is_on & ~exceeds)
         data["memory"][rows] = memory[rows]
         self.readings = MeasuredUsage(

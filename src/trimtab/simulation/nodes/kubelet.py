@@ -121,6 +121,7 @@ class Kubelet:
             memory_factor=self.memory_factor,
         )
         for excess in excesses:
+            # An earlier kill in this turn may have ended the pod.
             worker = self._workers[excess.container.uid]
             if not worker.is_closed:
                 worker.kill(excess.container.container, excess.memory_bytes)
@@ -130,6 +131,7 @@ class Kubelet:
 
     def _relieve(self, machines: list[_Machine]) -> None:
         capacities = [machine.node.capacity.get(Resource.MEMORY, 0) for machine in machines]
+        # After the kills of this turn: a container that has just ended frees its memory.
         used = self.running.memory_by_node(len(machines))
         for number in np.nonzero(used > np.array(capacities))[0]:
             machine = machines[number]
@@ -172,6 +174,7 @@ class Kubelet:
             self._soon(partial(self._accept, pod))
 
     def _accept(self, seen: Pod) -> None:
+        # The notice was delayed: meanwhile the pod may have been deleted, or replaced by its name.
         pod = self.world.pods.find(seen.namespace, seen.name)
         if pod is None or pod.uid != seen.uid or pod.is_deleting or pod.uid in self._workers:
             return
@@ -192,6 +195,7 @@ class Kubelet:
         self._unsettled.pop(pod.uid, None)
         machine = self._machines[pod.node_name]
         del machine.workers[pod.uid]
+        # Room has become free, so deferred resizes of neighbours may fit now.
         for uid in [uid for uid in self._unsettled if uid in machine.workers]:
             self._soon(partial(self._look_at_resize, self._unsettled[uid]))
 
@@ -206,6 +210,7 @@ class Kubelet:
         neighbours = (each for each in machine.workers.values() if each is not worker)
         state = resizes.decide(worker, machine.node, neighbours)
         if state is not None:
+            # A fault of the pod wins over one of its node.
             state = self.node_resize_faults.get(machine.node.name, state)
             state = self.resize_faults.get(worker.pod.uid, state)
         resizes.resize(self._means, worker, state)
@@ -218,6 +223,7 @@ class Kubelet:
         if change.after is not None:
             self._know(change.after)
         elif change.before is not None:
+            # A deleted node keeps its pods for a while, as one that is unreachable does.
             self._know(replace(change.before, is_ready=False))
 
     def _know(self, node: NodeObject) -> None:
@@ -254,6 +260,7 @@ class Kubelet:
                 self._serving.delete_pod(worker.pod)
 
     def _soon(self, act: Callable[[], None]) -> None:
+        # A watch takes a moment, and not the same for every notice: races show only that way.
         span = self._means.draw(_NOTICES)
         asyncio.get_running_loop().call_later(span.total_seconds(), act)
 

@@ -76,9 +76,9 @@ class Metrics:
 
     def source(self, line: SimulatedConnection) -> UsageSource:
         """Return the usage source of one copy of a component."""
-        return _Source(line, self._tell)
+        return _Source(line, self._serve)
 
-    def _tell(self, line: SimulatedConnection) -> UsageColumns:
+    def _serve(self, line: SimulatedConnection) -> UsageColumns:
         faults = [*self.faults, *self.faults_of.get(line.actor, ())]
         if MetricsFault.GONE in faults:
             raise requests.refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
@@ -122,6 +122,7 @@ def _blank(names: Sequence[ContainerName]) -> UsageColumns:
 
 def _half(served: UsageColumns, chance: Random) -> UsageColumns:
     """Leave out random pods; a pod is reported with all containers or not at all."""
+    # A dict and not a set: its order is that of the pods, so a seed draws the same ones.
     pods = dict.fromkeys(zip(served.namespaces, served.pods, strict=True))
     given = {pod for pod in pods if chance.random() < _SHARE_GIVEN}
     kept = [

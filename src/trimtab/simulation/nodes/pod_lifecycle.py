@@ -156,6 +156,8 @@ class PodWorker:
     def kill(self, name: str, memory_bytes: int) -> None:
         """OOM-kill a container; it restarts after a back-off, if its restart policy allows it."""
         slot, now = self._slots[name], self._means.world.now()
+        # As the kubelet does: a container that ran for ten minutes starts its back-off from
+        # scratch.
         if slot.started_at is None or now - slot.started_at >= BACK_OFF_FORGOTTEN_AFTER:
             slot.kills = 0
         back_off = min(FIRST_BACK_OFF * 2 ** min(slot.kills, _DOUBLINGS), LONGEST_BACK_OFF)
@@ -164,6 +166,7 @@ class PodWorker:
         limit = limit_of(slot.allocated, Resource.MEMORY) or 0
         self._means.world.record(ContainerKilled(now, self.pod, name, memory_bytes, limit))
         if self._restarts(slot):
+            # `terminated` shows for a moment before `waiting`; components must count the kill once.
             shown = self._means.draw(_TERMINATED_SHOWN)
             # A back-off alone would end exactly when the next turn is due.
             down = back_off + self._means.draw(_RESTART)
@@ -202,6 +205,7 @@ class PodWorker:
         changed = [
             container
             for container in self.pod.containers
+            # None: not started yet, so it will start with the new size anyway.
             if container.status not in (None, self._slots[container.name].allocated)
         ]
         names = {container.name for container in changed}

@@ -31,6 +31,8 @@ def decide(
     if is_settled(worker):
         return None
     wanted = objects.total_requests(container.spec for container in worker.pod.containers)
+    # In the kubelet's order (KEP-1287): what can never fit is Infeasible, what does not fit now is
+    # Deferred.
     if any(wanted[kind] > node.capacity.get(kind, 0) for kind in BOTH):
         return ResizeState.INFEASIBLE
     if not _fits(worker, node, neighbours, wanted):
@@ -61,6 +63,7 @@ def _fits(
     worker: PodWorker, node: NodeObject, neighbours: Iterable[PodWorker], wanted: Resources
 ) -> bool:
     has = worker.reserved
+    # A resize that only shrinks fits even on a node that is overcommitted.
     grown = [kind for kind in BOTH if wanted[kind] > has[kind]]
     if not grown:
         return True

@@ -89,6 +89,7 @@ class Scheduler:
             self._take(hold, 1)
         if before is not None:
             self._take(before, -1)
+            # Room became free, by an end or by a resize; a growth frees none.
             if hold is None or any(hold.amounts[kind] < before.amounts[kind] for kind in BOTH):
                 self._retry()
 
@@ -101,6 +102,7 @@ class Scheduler:
     def _retry(self) -> None:
         """Retry the pods that found no room."""
         if self._stuck:
+            # The ones that waited longer come first.
             self._waiting = {**self._stuck, **self._waiting}
             self._stuck = {}
             self._wake()
@@ -145,6 +147,7 @@ class Scheduler:
             for node in self._world.nodes
             if (node.name == only if only else node.is_open) and self._has_room(node, wanted)
         ]
+        # `min` takes the first of equals, and nodes keep their order: the same in every run.
         return min(possible, key=self._fullness, default=None)
 
     def _has_room(self, node: NodeObject, wanted: Resources) -> bool:

@@ -79,6 +79,7 @@ class Table(Generic[RecordT]):
         """Changes up to this version are no longer in the log."""
 
     def __iter__(self) -> Iterator[RecordT]:
+        # A copy: controllers change the table while they go through it.
         return iter(list(self._records.values()))
 
     def __len__(self) -> int:
@@ -123,11 +124,13 @@ class Table(Generic[RecordT]):
 
     def after(self, version: int) -> list[TableChange[RecordT]]:
         """Return the changes since a version, as far as the log reaches, oldest first."""
+        # From the newest backwards: a watch is usually a few changes behind.
         recent = takewhile(lambda change: change.version > version, reversed(self.log))
         return list(recent)[::-1]
 
     def compact(self) -> None:
         """Clear the log: watches that have not read it must list all objects again."""
+        # Of the whole cluster: a watch of this table may be at a version that another table drew.
         self.forgotten = self._versions.latest
         self.log.clear()
 
@@ -135,6 +138,7 @@ class Table(Generic[RecordT]):
         self.log.append(change)
         if len(self.log) > LOG_KEPT:
             self.forgotten = self.log.popleft().version
+        # A copy: a listener may unsubscribe while it is called.
         for listener in list(self._listeners):
             listener(change)
 

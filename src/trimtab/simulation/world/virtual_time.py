@@ -31,8 +31,10 @@ class _JumpingSelector(selectors.SelectSelector):
         self.seconds = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        # Nothing is due, ever: a real loop would wait for a file descriptor, and there are none.
         if timeout is None:
             raise NothingDueError
+        # The loop asks to wait until the next timer; time jumps there instead.
         self.seconds += timeout
         return []
 
@@ -83,6 +85,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         name: str | None = None,
         context: Context | None = None,
     ) -> asyncio.Task[_T]:
+        # asyncio also allows generators, which no component uses.
         assert isinstance(work, Coroutine)
         task = _NumberedTask(work, loop=loop, number=next(self._numbers), context=context)
         if name is not None:

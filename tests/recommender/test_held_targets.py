@@ -71,6 +71,36 @@ async def test_saved_targets_go_with_their_autoscaler() -> None:
     assert cluster.target()[Resource.MEMORY] < GIB
 
 
+async def restarted() -> tuple[RecommenderCluster, Recommender]:
+    """A recommender has ended, and the next one has not seen anything yet."""
+    cluster = RecommenderCluster()
+    cluster.deploy("web", SMALL)
+    cluster.autoscale(annotations=COST)
+    cluster.loads = {"": Load(memory=50 * MIB)}
+    before = cluster.recommender()
+    await tick(cluster, before)
+    assert cluster.target()[Resource.MEMORY] == 250 * MIB
+    await before.save_all()
+    return cluster, cluster.recommender()
+
+
+async def test_an_oom_kill_during_a_restart_raises_the_target() -> None:
+    cluster, recommender = await restarted()
+    cluster.kill("web-0")
+    cluster.wait()
+    await tick(cluster, recommender, 1)
+
+    assert cluster.target()[Resource.MEMORY] == 300 * MIB
+
+
+async def test_the_first_reading_after_a_restart_raises_the_target() -> None:
+    cluster, recommender = await restarted()
+    cluster.loads = {"": Load(memory=GIB)}
+    await tick(cluster, recommender, 1)
+
+    assert cluster.target()[Resource.MEMORY] > GIB
+
+
 async def test_a_target_does_not_start_from_a_startup_boost() -> None:
     cluster = RecommenderCluster()
     cluster.deploy(replicas=0)

@@ -62,7 +62,11 @@ class HeldPublications:
 
     def offer_status(self, autoscaler: Autoscaler) -> None:
         """Keep the targets in the status of an autoscaler that is new to this process."""
-        if autoscaler.recommendation and self._holds(autoscaler):
+        if not self._holds(autoscaler):
+            return
+        # Its first samples and OOM kills come before its first estimate.
+        self._usage.keep_log()
+        if autoscaler.recommendation:
             self._in_status[autoscaler.identity] = {
                 one.container_name: one.target for one in autoscaler.recommendation
             }

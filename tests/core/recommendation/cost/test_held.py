@@ -154,3 +154,22 @@ def test_every_pod_of_an_autoscaler_follows_a_target_that_was_lowered() -> None:
     upper = running.said.upper_bound
     assert upper is not None
     assert running.memory < upper[Resource.MEMORY] < 2 * GIB
+
+
+def test_f33_names_of_pods_that_are_gone_are_forgotten() -> None:
+    world = World(HELD)
+    for number in range(5000):
+        name = f"web-{number}"
+        world.pod(name, minute=number)
+        # Few levels, each of which names the pod that needed it last.
+        world.memory([200e6 if number == 7 else 100e6], [number], name)
+        if number % 50 == 0:
+            world.publications.refresh()
+        world.usage.forget(PodName(world.autoscaler.namespace, name))
+    world.publications.refresh()
+    names = world.usage.pod_names
+
+    assert len(names) <= 1050
+    saved = world.publications.held.save((world.autoscaler.identity, "app"))
+    assert saved is not None
+    assert [level.pod for level in saved.levels] == ["web-4999", "web-7"]

@@ -89,6 +89,10 @@ class HeldTargets:
         self.levels.release(np.array([row]))
         self._rows.release(row)
 
+    def used_pods(self) -> set[int]:
+        """Return the numbers of all pods that any level names."""
+        return self.levels.used_pods(np.fromiter(self._by_key.values(), np.int64))
+
     def set_price(self, row: int, gib_hours: float) -> None:
         """Set the price of an OOM kill for one row."""
         self._rows.data["price"][row] = gib_hours * GIB_HOUR

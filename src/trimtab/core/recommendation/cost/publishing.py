@@ -24,6 +24,7 @@ from trimtab.core.usage.selector_index import AutoscalerAggregates
 Published: TypeAlias = Mapping[str, Mapping[Resource, int]]
 """Targets by container name."""
 _NO_ROWS: Final = np.zeros(0, np.int64)
+_FEW_NAMES: Final = 1000
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class HeldPublications:
         self._new: dict[int, Ints] = {}
         """New rows that know nothing yet, with the aggregates that they learn from."""
         self._started: dict[AutoscalerName, Published] = {}
+        self._most_names = _FEW_NAMES
+        """Number of names of pods beyond which unused ones are looked for."""
         if settings.estimator is Estimator.COST:
             usage.keep_log()
 
@@ -186,6 +189,14 @@ class HeldPublications:
         logged = self._usage.log.drain()
         skipped = self._seed_new(self.targets.count_samples(logged.cpu)) if self._new else []
         self.targets.take_in(logged, np.array(skipped, np.int64))
+        self._forget_pod_names()
+
+    def _forget_pod_names(self) -> None:
+        """Forget the names of pods that are gone and that no level names, once they are many."""
+        names = self._usage.pod_names
+        if len(names) > self._most_names:
+            names.keep(self.targets.used_pods().union(self._usage.containers.pods.tolist()))
+            self._most_names = max(_FEW_NAMES, 2 * len(names))
 
     def _seed_new(self, logged_counts: Ints) -> list[int]:
         """Seed new rows whose aggregates hold more than what was logged; return those rows."""

@@ -122,7 +122,7 @@ def test_a_pod_that_is_left_alone_loses_the_mark_that_it_was_copied_with(
     async def scene() -> None:
         admission = Admission(await a_cluster(**fields), AdmissionSettings())
         marks = {**BOOST_TOLD, annotation_name("app"): '{"requests":{"cpu":"10m"}}'}
-        new = replace(a_new_pod(owner), annotations=marks)
+        new = structs.replace(a_new_pod(owner), annotations=marks)
 
         assert admission.admit(new) == (Remove("/metadata/annotations/vpaCpuStartupBoost~1app"),)
 
@@ -530,7 +530,10 @@ def test_f26_a_boost_is_bound_by_the_nodes_that_the_pod_may_go_to(
             node = Node(name, amounts(millicores, 4096 * MIB), labels=its_labels)
             cluster.node_writer.put(StoredObject(ObjectName("", name), node))
         admission = Admission(cluster, AdmissionSettings())
-        free, bound = a_new_pod(), replace(a_new_pod(), placement=Placement(tuple(labels.items())))
+        free, bound = (
+            a_new_pod(),
+            structs.replace(a_new_pod(), placement=Placement(tuple(labels.items()))),
+        )
 
         assert requests_after(free, admission)[Resource.CPU] == 4000
         assert requests_after(bound, admission)[Resource.CPU] == expected

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from support.strategies.records import autoscaler, limit_ranges, pod
 
@@ -43,15 +44,22 @@ def work_out(pod: Pod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
     ("pod", "autoscaler", "bounds"),
     [
         pytest.param(
-            replace(POD, containers=(a_container(requests=amounts(5)),)),
+            structs.replace(POD, containers=(a_container(requests=amounts(5)),)),
             DOUBLED,
             FREE,
             id="another request",
         ),
-        pytest.param(replace(POD, annotations={"a": "b"}), DOUBLED, FREE, id="an annotation"),
-        pytest.param(replace(POD, has_empty_annotations=True), DOUBLED, FREE, id="an empty map"),
         pytest.param(
-            replace(POD, envelope=Envelope(amounts(300), {})), DOUBLED, FREE, id="an envelope"
+            structs.replace(POD, annotations={"a": "b"}), DOUBLED, FREE, id="an annotation"
+        ),
+        pytest.param(
+            structs.replace(POD, has_empty_annotations=True), DOUBLED, FREE, id="an empty map"
+        ),
+        pytest.param(
+            structs.replace(POD, envelope=Envelope(amounts(300), {})),
+            DOUBLED,
+            FREE,
+            id="an envelope",
         ),
         pytest.param(
             POD,
@@ -65,7 +73,7 @@ def work_out(pod: Pod, autoscaler: Autoscaler, bounds: CapBounds) -> Sizing:
         pytest.param(
             POD, DOUBLED, CapBounds((), None, None, (WIDE,), 8), id="pods that are awaited"
         ),
-        pytest.param(replace(POD, preemption_priority=9), DOUBLED, FREE, id="a priority"),
+        pytest.param(structs.replace(POD, preemption_priority=9), DOUBLED, FREE, id="a priority"),
         pytest.param(
             POD, DOUBLED, CapBounds((), None, max_boosted_priority=-1), id="a bound for priorities"
         ),
@@ -87,7 +95,7 @@ def test_a_pod_gets_what_would_have_been_worked_out_for_it_alone(
     pod: Pod, autoscaler: Autoscaler, items: list[LimitRangeItem], name: str
 ) -> None:
     bounds = CapBounds(items, None)
-    other = replace(
+    other = structs.replace(
         pod,
         name=name,
         uid=name,
@@ -115,7 +123,7 @@ def test_a_status_that_a_new_pod_brings_along_changes_nothing(
 
 
 def a_template(millicores: int) -> WholePod:
-    return WholePod(replace(POD, containers=(a_container(requests=amounts(millicores)),)))
+    return WholePod(structs.replace(POD, containers=(a_container(requests=amounts(millicores)),)))
 
 
 def test_pods_of_a_thousand_autoscalers_with_four_templates_each_are_remembered() -> None:
@@ -133,7 +141,7 @@ def test_templates_that_get_the_same_share_it() -> None:
     sizings, found = Sizings(GATES), []
     autoscaler = an_autoscaler(a_recommendation(target=amounts(500, 500 * MIB)))
     for millicores in (100, 200, 300):
-        asking = replace(POD, containers=(a_container(requests=amounts(millicores, MIB)),))
+        asking = structs.replace(POD, containers=(a_container(requests=amounts(millicores, MIB)),))
         found.append(sizings.size(WholePod(asking), autoscaler, FREE))
 
     assert found[0] is found[1] is found[2]

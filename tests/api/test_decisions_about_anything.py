@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.damage import LEAVES, VALUES, Place, places, replaced
 from support.makers.plans import share_wanting_change
 from support.makers.records import NOW
@@ -82,7 +83,7 @@ def pods(draw: st.DrawFn) -> list[Pod]:
     mark = annotation_name(draw(st.sampled_from(["app", "proxy", "gone"])))
     marked = {mark: draw(st.sampled_from(ORIGINALS) | st.text(max_size=20))}
     return [
-        replace(
+        structs.replace(
             pod,
             namespace="default",
             name=f"web-{number}",

@@ -9,6 +9,7 @@ from random import Random
 
 from contract.stage import Scenario
 from contract.world import CUSTOM_KIND, Link
+from msgspec import structs
 from support.makers.records import MIB, amounts
 
 from trimtab.api.kinds.checkpoints import Checkpoint
@@ -160,7 +161,7 @@ class SimulatedWorld:
 
     async def label_pod(self, name: str, label: str, value: str) -> None:
         pod = self._pod(name)
-        self._world.pods.put(replace(pod, labels={**pod.labels, label: value}))
+        self._world.pods.put(structs.replace(pod, labels={**pod.labels, label: value}))
 
     async def delete_pod(self, name: str) -> None:
         if self._world.pods.find(self.namespace, name) is None:

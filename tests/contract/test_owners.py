@@ -1,7 +1,5 @@
 """Who owns whom, for every kind of workload."""
 
-from dataclasses import replace
-
 import pytest
 from contract.stage import eventually, in_every_world
 from contract.world import CUSTOM_KIND, Link, World
@@ -84,8 +82,8 @@ async def test_an_owner_that_is_missing_or_another_leaves_the_pod_without_an_ans
         await find(world, link, name)
         (pod,) = link.cluster.pods
         assert pod.owner is not None
-        orphan = replace(pod, owner=structs.replace(pod.owner, name="gone"))
-        adopted = replace(pod, owner=structs.replace(pod.owner, uid="of an earlier one"))
+        orphan = structs.replace(pod, owner=structs.replace(pod.owner, name="gone"))
+        adopted = structs.replace(pod, owner=structs.replace(pod.owner, uid="of an earlier one"))
 
         assert await link.cluster.owners.topmost(orphan) is None
         assert await link.cluster.owners.topmost(adopted) is None

@@ -1,11 +1,11 @@
 """What is done to pods: eviction, resize in place, patches of metadata."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from contract.stage import eventually, in_every_world
 from contract.world import Link, World
+from msgspec import structs
 from support.makers.records import MIB, amounts
 
 from trimtab.cluster.errors import BudgetError, ConflictError, InvalidError, NotFoundError
@@ -90,7 +90,7 @@ async def test_a_pod_that_changed_since_it_was_seen_is_not_evicted(world: World)
 async def test_nothing_is_done_to_another_pod_of_the_same_name(world: World, act: str) -> None:
     await world.create_pod("web")
     async with world.joined() as link:
-        another = replace(see(link, "web"), uid="another")
+        another = structs.replace(see(link, "web"), uid="another")
         before = await listed(world, "web")
         with pytest.raises(ConflictError):
             await do(link, act, another)

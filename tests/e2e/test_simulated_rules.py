@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.fakes.checkpoint_store import Checkpoints
 from support.makers.records import MIB, amounts
 from support.stages import manifests
@@ -389,7 +390,7 @@ async def test_an_eviction_in_vain_costs_the_budget_in_both_worlds(both: Both) -
     for name in ("web-0", "web-1"):
         both.create_pod(name, BURSTABLE)
     _settle(both, 2)
-    stale = replace(both.copy("web-0"), resource_version="1")
+    stale = structs.replace(both.copy("web-0"), resource_version="1")
     other = both.copy("web-1")
     stored = both.world.pods.find(other.namespace, other.name)
     assert stored is not None

@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from golden import priority_set
+from msgspec import structs
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.kinds.pods import decode_pod
@@ -130,7 +130,7 @@ def planned_evictions(groups: Groups) -> list[str]:
     names = {f"{place:06}-{name}": name for place, name in enumerate(groups.pods)}
     snapshot = Snapshot(
         pods=[
-            ObservedPod(replace(groups.pods[name], name=alias), WEB)
+            ObservedPod(structs.replace(groups.pods[name], name=alias), WEB)
             for alias, name in names.items()
         ],
         autoscalers=[ObservedAutoscaler(groups.autoscaler, Selector())],

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.fakes.recommender_cluster import RecommenderCluster
 from support.makers.records import MIB, a_container
 from support.makers.usage import a_selector
@@ -92,7 +93,7 @@ async def test_a_pod_that_two_autoscalers_learn_from_is_asked_for_once(
 async def test_pods_that_do_not_run_or_are_not_ours_are_not_asked_for(
     world: RecommenderCluster,
 ) -> None:
-    world.put_pod(replace(world.pod("web-1"), phase=PodPhase.SUCCEEDED))
+    world.put_pod(structs.replace(world.pod("web-1"), phase=PodPhase.SUCCEEDED))
     world.deploy("theirs", a_container())
     world.autoscale("theirs", recommenders=("somebody-else",))
     watched = Watched(world)

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts, minutes
 
@@ -149,7 +149,7 @@ async def test_f12_what_is_known_of_sidecars_does_not_grow_from_tick_to_tick() -
     for _ in range(20):
         await work(world, recommender, 1)
         # The pod is told anew, as it is after each change of its status.
-        world.put_pod(replace(world.pod("web-0"), resource_version=str(world.clock.now())))
+        world.put_pod(structs.replace(world.pod("web-0"), resource_version=str(world.clock.now())))
         usage = recommender.state.usage
         sizes.add((len(usage.containers), len(usage.aggregates)))
 
@@ -174,7 +174,7 @@ async def test_a_late_answer_tells_nothing_of_a_pod_that_was_not_there_yet() -> 
     pod = world.pod("web-0")
     world.end("web-0")
     await work(world, recommender, 1)
-    world.put_pod(replace(pod, uid="another", created_at=world.clock.now()))
+    world.put_pod(structs.replace(pod, uid="another", created_at=world.clock.now()))
     report = await recommender.tick()
 
     assert (report.cpu.accepted, report.cpu.outdated) == (0, 1)

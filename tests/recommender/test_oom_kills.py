@@ -83,10 +83,14 @@ async def test_f7_a_kill_counts_once_in_whatever_states_the_container_is_seen(
     reports.append(await tick(world, recommender))
     killed = world.pod("web-0")
     (down,) = killed.containers
-    waiting = replace(down, termination=None, last_termination=down.termination, restart_count=1)
-    world.put_pod(replace(killed, containers=(waiting,)))
+    waiting = structs.replace(
+        down, termination=None, last_termination=down.termination, restart_count=1
+    )
+    world.put_pod(structs.replace(killed, containers=(waiting,)))
     reports.append(await tick(world, recommender))
-    world.put_pod(replace(killed, containers=(replace(waiting, is_running=is_back),)))
+    world.put_pod(
+        structs.replace(killed, containers=(structs.replace(waiting, is_running=is_back),))
+    )
     reports.append(await tick(world, recommender))
 
     assert [report.oom_kills.accepted for report in reports] == [0, 1, 0, 0]
@@ -96,7 +100,7 @@ async def test_f7_a_pod_that_is_never_restarted_is_counted_when_it_is_first_seen
     world = a_world(replicas=0)
     recommender = world.recommender()
     await tick(world, recommender)
-    dead = replace(APP, is_running=False, termination=dead_now(world))
+    dead = structs.replace(APP, is_running=False, termination=dead_now(world))
     world.start("web-0", dead, phase=PodPhase.FAILED)
     reports = [await tick(world, recommender) for _ in range(3)]
 
@@ -125,7 +129,7 @@ async def test_f5_f8_a_job_that_lived_between_two_ticks_teaches_and_is_not_forgo
     recommender = world.recommender()
     running = asyncio.create_task(recommender.run())
     await world.tick_done()
-    dead = replace(APP, is_running=False, termination=dead_now(world))
+    dead = structs.replace(APP, is_running=False, termination=dead_now(world))
     world.start("web-job-1", dead, phase=PodPhase.FAILED, labels={"job": "1"})
     await asyncio.sleep(0)
     world.end("web-job-1")
@@ -166,11 +170,11 @@ async def test_f9_the_target_reaches_the_need_of_one_pod_in_forty_within_a_few_k
         kills += 1
         world.kill("web-7")
         await tick(world, recommender)
-        grown = replace(
+        grown = structs.replace(
             world.pod("web-7").containers[0],
             spec=structs.replace(APP.spec, requests=amounts(100, memory(world))),
         )
-        world.put_pod(replace(world.pod("web-7"), containers=(grown,)))
+        world.put_pod(structs.replace(world.pod("web-7"), containers=(grown,)))
         await tick(world, recommender)
 
     assert kills <= 8
@@ -234,7 +238,9 @@ async def test_f15_a_storm_of_kills_is_bounded_by_the_largest_node() -> None:
         await tick(world, recommender)
         container = world.pod("web-0").containers[0]
         spec = structs.replace(container.spec, requests=amounts(100, memory(world)))
-        world.put_pod(replace(world.pod("web-0"), containers=(replace(container, spec=spec),)))
+        world.put_pod(
+            structs.replace(world.pod("web-0"), containers=(structs.replace(container, spec=spec),))
+        )
 
     assert memory(world) <= 8000 * MIB * 1.05 * 1.15
 
@@ -249,7 +255,9 @@ async def test_f15_a_storm_of_kills_asks_for_no_more_than_the_largest_node_in_si
         await tick(world, recommender)
         container = world.pod("web-0").containers[0]
         spec = structs.replace(container.spec, requests=amounts(100, memory(world)))
-        world.put_pod(replace(world.pod("web-0"), containers=(replace(container, spec=spec),)))
+        world.put_pod(
+            structs.replace(world.pod("web-0"), containers=(structs.replace(container, spec=spec),))
+        )
 
     assert 7000 * MIB < memory(world) <= 8000 * MIB
 

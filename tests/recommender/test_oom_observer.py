@@ -1,5 +1,4 @@
-from dataclasses import replace
-
+from msgspec import structs
 from support.makers.records import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.api.kinds.evictions import MemoryEviction
@@ -19,8 +18,8 @@ def killed(minute: float) -> Termination:
 def test_kills_come_in_the_order_of_their_times() -> None:
     watch = OomWatch()
     watch.look(POD)
-    watch.look(replace(POD, containers=(replace(APP, last_termination=killed(5)),)))
-    other = a_pod(replace(APP, last_termination=killed(2)), name="web-1")
+    watch.look(structs.replace(POD, containers=(structs.replace(APP, last_termination=killed(5)),)))
+    other = a_pod(structs.replace(APP, last_termination=killed(2)), name="web-1")
     watch.look(other)
 
     assert [sighting.kill.time for sighting in watch.drain()] == [
@@ -63,7 +62,7 @@ def test_a_pod_that_comes_back_is_no_longer_gone() -> None:
     watch = OomWatch()
     watch.look(POD)
     watch.forget([KEY], NOW)
-    watch.look(replace(POD, uid="another"))
+    watch.look(structs.replace(POD, uid="another"))
     watch.forget([], NOW + minutes(60))
 
     assert watch.gone([]) == [KEY]

@@ -1,8 +1,8 @@
 """One StatefulSet, its pods, and the lease by which they elect a leader."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+from msgspec import structs
 from support.fakes.clocks import StillClock
 from support.fakes.cluster import FakeCluster
 from support.makers.records import NOW, a_pod, minutes
@@ -73,7 +73,9 @@ class StatefulSetCluster(FakeCluster):
         """Let another client write the label on a pod."""
         pod = self.truth.pods.find("default", name)
         assert pod is not None
-        return self.truth.pods.put(replace(pod, labels={**pod.labels, ROLE.label: ROLE.value}))
+        return self.truth.pods.put(
+            structs.replace(pod, labels={**pod.labels, ROLE.label: ROLE.value})
+        )
 
     def leaders(self) -> list[str]:
         """Return the pods that wear the role on the API server."""

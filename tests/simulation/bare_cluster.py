@@ -9,6 +9,7 @@ from functools import wraps
 from random import Random
 from typing import ParamSpec
 
+from msgspec import structs
 from support.makers.records import MIB, NOW, a_container, a_pod, amounts
 
 from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase
@@ -120,10 +121,10 @@ class QuickKubelet:
             return
         now = self._world.now()
         containers = tuple(
-            replace(container, status=container.spec, is_running=True)
+            structs.replace(container, status=container.spec, is_running=True)
             for container in current.containers
         )
-        running = replace(
+        running = structs.replace(
             current,
             phase=PodPhase.RUNNING,
             containers=containers,
@@ -141,7 +142,7 @@ class QuickKubelet:
     def _finish(self, pod: Pod) -> None:
         current = self._world.pods.find(pod.namespace, pod.name)
         if current is not None and current.uid == pod.uid:
-            ended = replace(current, phase=PodPhase.SUCCEEDED, ready_since=None)
+            ended = structs.replace(current, phase=PodPhase.SUCCEEDED, ready_since=None)
             self._world.pods.put(ended)
 
 
@@ -182,6 +183,8 @@ def a_world(*, seed: int = 1) -> World:
 def a_placed_pod(*containers: Container, name: str = "web-0", **fields: object) -> Pod:
     """A pod that runs on a node, as its kubelet reports it."""
     made = containers or (a_container(requests=amounts(100, 100 * MIB)),)
-    running = [replace(each, status=each.status or each.spec, is_running=True) for each in made]
+    running = [
+        structs.replace(each, status=each.status or each.spec, is_running=True) for each in made
+    ]
     usual: dict[str, object] = {"node_name": "node-0", "ready_since": NOW, "owner": None}
     return a_pod(*running, name=name, **(usual | fields))  # type: ignore[arg-type]

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import TypeVar
 
+from msgspec import structs
 from support.makers.records import MIB, amounts
 
 from trimtab.core.model.pods import (
@@ -120,13 +121,13 @@ class Stage:
         """Let somebody want other resources for a container."""
         spec = Allocation(requests, limits)
         containers = tuple(
-            replace(each, spec=spec) if each.name == name else each
+            structs.replace(each, spec=spec) if each.name == name else each
             for each in self.pod(pod).containers
         )
-        self.world.pods.put(replace(self.pod(pod), containers=containers))
+        self.world.pods.put(structs.replace(self.pod(pod), containers=containers))
 
     def label(self, labels: Mapping[str, str], pod: str = "web-0") -> None:
-        self.world.pods.put(replace(self.pod(pod), labels=labels))
+        self.world.pods.put(structs.replace(self.pod(pod), labels=labels))
 
     def told(self, kind: type[_T]) -> list[_T]:
         """The facts of one kind, in the order in which they became facts."""

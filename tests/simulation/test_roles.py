@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
 import pytest
+from msgspec import structs
 from simulation.bare_cluster import virtually
 from simulation.toys import SELECTOR
 from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
@@ -174,7 +174,9 @@ async def test_a_label_that_others_write_is_put_right() -> None:
     async with a_stage() as stage:
         for name in ("db-0", "db-1", "db-2"):
             pod = stage.pod(name)
-            stage.world.pods.put(replace(pod, labels={**pod.labels, ROLE.label: ROLE.value}))
+            stage.world.pods.put(
+                structs.replace(pod, labels={**pod.labels, ROLE.label: ROLE.value})
+            )
         before = stage.leaders()
         await stage.wait(6 * SECOND)
         after, holder = stage.leaders(), stage.holder()

@@ -1,8 +1,7 @@
 """Metrics of startup boosts, from what an updater tells of its plans and acts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from prometheus_client import REGISTRY
 from support.makers.plans import boosted, boosting
 from support.makers.records import BOOST_TOLD, MIB, NOW, a_container, amounts, minutes
@@ -58,7 +57,7 @@ def holding(pod: Pod, reason: HoldReason = HoldReason.BOOST_ACTIVE) -> Hold:
 
 def two_boosts() -> Pod:
     names = ("app", "side")
-    return replace(
+    return structs.replace(
         boosted(age=minutes(1)),
         containers=tuple(a_container(name, requests=amounts(400, MIB)) for name in names),
         annotations=BOOST_TOLD

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds
@@ -35,7 +36,7 @@ def boost(cluster: UpdaterCluster) -> None:
     cluster.autoscale(mode=UpdateMode.IN_PLACE_OR_RECREATE, boost=CpuBoost(factor=4))
     pod = cluster.pods_of("web")[0]
     cluster.put(
-        replace(
+        structs.replace(
             pod,
             containers=(a_container(requests=amounts(400, 100 * MIB)),),
             annotations={**BOOST_TOLD, MARK: format_original(pod.containers[0].spec)},
@@ -154,7 +155,7 @@ def test_a_mark_that_cannot_be_read_stays_while_nothing_else_tells_the_way_back(
         cluster = UpdaterCluster()
         boost(cluster)
         pod = cluster.pods_of("web")[0]
-        cluster.put(replace(pod, annotations={**BOOST_TOLD, MARK: "corrupt"}))
+        cluster.put(structs.replace(pod, annotations={**BOOST_TOLD, MARK: "corrupt"}))
         target = amounts(150, 100 * MIB)
         cluster.autoscale(a_recommendation(target=target, lower=target, upper=target), mode=mode)
         updater = an_updater(cluster)
@@ -219,7 +220,7 @@ def test_d20_a_kubelet_that_refuses_the_end_of_a_boost_never_leads_to_an_evictio
         condition, told = stage.cluster.condition("UpdatesHeld"), list(stage.cluster.events)
         marked = stage.boosted()
         for pod in stage.cluster.pods_of("web"):
-            has = tuple(replace(each, status=each.spec) for each in pod.containers)
+            has = tuple(structs.replace(each, status=each.spec) for each in pod.containers)
             stage.change(pod.name, resize=None, resize_message="", containers=has)
         await stage.wait(minutes(2))
         left = stage.boosted()
@@ -293,7 +294,7 @@ class Stage:
     def change(self, name: str, **fields: object) -> Pod:
         """Change something about a pod."""
         found = next(pod for pod in self.cluster.truth.values() if pod.name == name)
-        return self.cluster.put(replace(found, **fields))  # type: ignore[arg-type]
+        return self.cluster.put(structs.replace(found, **fields))
 
     def turn_ready(self, name: str = "web-0") -> None:
         self.change(name, ready_since=self.cluster.clock.now())

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
@@ -259,8 +260,10 @@ def kill_small_pods(cluster: UpdaterCluster, name: str) -> None:
     killed = Termination("OOMKilled", now - minutes(1), now)
     for pod in cluster.pods_of(name):
         if pod.containers[0].spec.requests == SMALL:
-            containers = tuple(replace(each, last_termination=killed) for each in pod.containers)
-            cluster.put(replace(pod, containers=containers, ready_since=None))
+            containers = tuple(
+                structs.replace(each, last_termination=killed) for each in pod.containers
+            )
+            cluster.put(structs.replace(pod, containers=containers, ready_since=None))
 
 
 def test_the_conditions_say_since_when_a_successor_is_missing() -> None:

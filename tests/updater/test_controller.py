@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import LEASE, UpdaterCluster, a_lease
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
@@ -153,7 +154,7 @@ def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone(
         updater = an_updater(cluster, replace(UNPACED, pace=pace))
         ticking = asyncio.create_task(updater.tick())
         await asyncio.sleep(1)
-        cluster.put(replace(cluster.pods_of("b")[0], annotations={"note": "x"}))
+        cluster.put(structs.replace(cluster.pods_of("b")[0], annotations={"note": "x"}))
         report = await ticking
 
         assert [pod for _, pod in cluster.acts] == acts
@@ -259,7 +260,7 @@ def test_pods_whose_owner_asks_not_to_evict_them_are_only_resized(
         cluster = UpdaterCluster()
         cluster.deploy()
         for pod in cluster.pods_of("web"):
-            cluster.put(replace(pod, annotations=annotation))
+            cluster.put(structs.replace(pod, annotations=annotation))
         cluster.autoscale(UP, mode=mode)
         await an_updater(cluster, planning(evicts_unwillingly=ignores)).tick()
 
@@ -451,8 +452,8 @@ def test_the_new_leader_grows_while_the_old_one_is_missing() -> None:
         cluster = UpdaterCluster()
         cluster.deploy(replicas=3)
         gone, promoted, _ = cluster.pods_of("web")
-        cluster.put(replace(gone, phase=PodPhase.PENDING, ready_since=None))
-        cluster.put(replace(promoted, labels={**promoted.labels, "role": "leader"}))
+        cluster.put(structs.replace(gone, phase=PodPhase.PENDING, ready_since=None))
+        cluster.put(structs.replace(promoted, labels={**promoted.labels, "role": "leader"}))
         leading = Selector((LabelRequirement("role", Operator.IN, ("leader",)),))
         cluster.autoscale(UP, mode=EITHER, selector=leading)
         await an_updater(cluster, planning(disruption=DisruptionSettings(tolerance=0.3))).tick()
@@ -469,8 +470,8 @@ def test_a_workload_of_which_all_pods_are_oom_looping_is_evicted_at_once() -> No
         now = cluster.clock.now()
         killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
         for pod in cluster.pods_of("web"):
-            dying = tuple(replace(each, last_termination=killed) for each in pod.containers)
-            cluster.put(replace(pod, containers=dying, ready_since=None))
+            dying = tuple(structs.replace(each, last_termination=killed) for each in pod.containers)
+            cluster.put(structs.replace(pod, containers=dying, ready_since=None))
         cluster.autoscale(UP)
         # Just after a start all pods that are not ready count as down.
         report = await an_updater(cluster).tick()
@@ -692,8 +693,8 @@ def test_pods_that_all_die_are_evicted_where_only_their_resizes_are_refused(
                 killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
                 for pod in cluster.pods_of("web"):
                     if pod.containers[0].current.requests != UP.target:
-                        each = replace(pod.containers[0], last_termination=killed)
-                        cluster.put(replace(pod, containers=(each,), ready_since=None))
+                        each = structs.replace(pod.containers[0], last_termination=killed)
+                        cluster.put(structs.replace(pod, containers=(each,), ready_since=None))
                 await asyncio.sleep(180)
                 counts.append(len(cluster.acts))
 
@@ -924,7 +925,7 @@ def test_a_turn_that_comes_while_a_resize_is_under_way_does_not_ask_for_it_again
         running = asyncio.create_task(updater.run())
         await asyncio.sleep(5)
         pod = cluster.pods_of("web")[1]
-        cluster.put(replace(pod, labels={**pod.labels, "new": "label"}))
+        cluster.put(structs.replace(pod, labels={**pod.labels, "new": "label"}))
         await asyncio.sleep(20)
         running.cancel()
 
@@ -1000,8 +1001,8 @@ def test_a_kubelet_that_reports_no_resources_costs_no_pod(
     mode: UpdateMode, *, resizes: bool
 ) -> None:
     def without_report(pod: Pod) -> Pod:
-        containers = tuple(replace(each, status=Allocation()) for each in pod.containers)
-        return replace(pod, containers=containers)
+        containers = tuple(structs.replace(each, status=Allocation()) for each in pod.containers)
+        return structs.replace(pod, containers=containers)
 
     async def scene() -> None:
         cluster = UpdaterCluster()

@@ -1,10 +1,10 @@
 """Workloads that get worse: the updater stops, says so, and goes on when they have recovered."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, holds, let_run, planning
@@ -32,7 +32,7 @@ def ready(cluster: UpdaterCluster) -> int:
 
 def make_ready(cluster: UpdaterCluster) -> None:
     for pod in cluster.pods_of("web"):
-        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        cluster.put(structs.replace(pod, ready_since=cluster.clock.now()))
 
 
 def test_d22_a_workload_whose_successors_never_get_ready_is_left_alone() -> None:
@@ -97,7 +97,7 @@ def test_d22_one_pod_that_stays_unready_stops_no_large_workload(
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
         updater = an_updater(cluster, UNPACED)
         await let_run(updater, minutes(2))
-        cluster.put(replace(cluster.pods_of("web")[-1], ready_since=None))
+        cluster.put(structs.replace(cluster.pods_of("web")[-1], ready_since=None))
         await let_run(updater, minutes(6))
         cluster.autoscale(SMALLER)
         await let_run(updater, minutes(2))
@@ -186,8 +186,12 @@ def test_d22_pods_that_are_oom_killed_in_a_loop_are_helped_all_the_same() -> Non
         now = cluster.clock.now()
         killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
         for pod in cluster.pods_of("web"):
-            containers = tuple(replace(one, last_termination=killed) for one in pod.containers)
-            cluster.put(replace(pod, containers=containers, ready_since=None, created_at=NOW))
+            containers = tuple(
+                structs.replace(one, last_termination=killed) for one in pod.containers
+            )
+            cluster.put(
+                structs.replace(pod, containers=containers, ready_since=None, created_at=NOW)
+            )
         cluster.autoscale(HIGHER)
         await let_run(updater, minutes(3))
 
@@ -202,10 +206,10 @@ def kill(cluster: UpdaterCluster, container: str) -> None:
     killed = Termination("OOMKilled", now - timedelta(seconds=50), now - timedelta(seconds=5))
     for pod in cluster.pods_of("web"):
         containers = tuple(
-            replace(each, last_termination=killed) if each.name == container else each
+            structs.replace(each, last_termination=killed) if each.name == container else each
             for each in pod.containers
         )
-        cluster.put(replace(pod, containers=containers))
+        cluster.put(structs.replace(pod, containers=containers))
 
 
 @pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.IN_PLACE_OR_RECREATE])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, planning
@@ -23,7 +24,7 @@ A_SECOND = timedelta(seconds=1)
 def boosted(pod: Pod) -> Pod:
     """The pod with four times its CPU, as long as it is not Ready."""
     original = format_original(pod.containers[0].spec)
-    return replace(
+    return structs.replace(
         pod,
         containers=(a_container(requests=amounts(400, 100 * MIB)),),
         annotations={**BOOST_TOLD, annotation_name("app"): original},
@@ -40,7 +41,7 @@ def test_a_boost_ends_within_a_second_after_its_pod_turns_ready() -> None:
         running = asyncio.create_task(an_updater(cluster).run())
         await asyncio.sleep(A_WHILE.total_seconds())
         before = cpu(cluster)
-        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        cluster.put(structs.replace(pod, ready_since=cluster.clock.now()))
         await asyncio.sleep(A_SECOND.total_seconds())
         running.cancel()
         return before, cpu(cluster)
@@ -63,7 +64,7 @@ def test_a_pod_whose_label_changes_gets_the_size_of_its_new_role_within_a_second
         await asyncio.sleep(A_WHILE.total_seconds())
         before = cpu(cluster)
         pod = cluster.pods_of("web")[0]
-        cluster.put(replace(pod, labels={"app": "web", "role": "leader"}))
+        cluster.put(structs.replace(pod, labels={"app": "web", "role": "leader"}))
         await asyncio.sleep(A_SECOND.total_seconds())
         running.cancel()
         return before, cpu(cluster)
@@ -90,7 +91,7 @@ def test_a_pod_that_loses_its_role_does_not_shrink_before_the_role_is_settled() 
         await asyncio.sleep(A_WHILE.total_seconds())
         cluster.clock.skew += minutes(10)
         pod = cluster.pods_of("web")[0]
-        cluster.put(replace(pod, labels={"app": "web", "role": "follower"}))
+        cluster.put(structs.replace(pod, labels={"app": "web", "role": "follower"}))
         await asyncio.sleep(A_WHILE.total_seconds())
         soon = cpu(cluster)
         await asyncio.sleep(minutes(2).total_seconds())
@@ -113,11 +114,13 @@ def test_the_next_pod_has_its_turn_within_a_second_after_a_resize_ends() -> None
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
         running = asyncio.create_task(an_updater(cluster).run())
         await asyncio.sleep(5)
-        resizing = cluster.put(replace(cluster.pods_of("web")[0], resize=ResizeState.IN_PROGRESS))
+        resizing = cluster.put(
+            structs.replace(cluster.pods_of("web")[0], resize=ResizeState.IN_PROGRESS)
+        )
         await asyncio.sleep(A_WHILE.total_seconds())
         before = [pod for _, pod in cluster.acts]
-        done = tuple(replace(each, status=each.spec) for each in resizing.containers)
-        cluster.put(replace(resizing, resize=None, containers=done))
+        done = tuple(structs.replace(each, status=each.spec) for each in resizing.containers)
+        cluster.put(structs.replace(resizing, resize=None, containers=done))
         await asyncio.sleep(A_SECOND.total_seconds())
         running.cancel()
         return before, [pod for _, pod in cluster.acts]
@@ -152,7 +155,7 @@ def test_no_further_eviction_follows_while_a_successor_is_not_ready(boost: CpuBo
         await asyncio.sleep(200)
         before = len(cluster.acts)
         successor = next(pod for pod in cluster.pods_of("web") if pod.ready_since is None)
-        cluster.put(replace(successor, ready_since=cluster.clock.now()))
+        cluster.put(structs.replace(successor, ready_since=cluster.clock.now()))
         await asyncio.sleep(A_SECOND.total_seconds())
         running.cancel()
         return before, sum(act == "evict" for act, _ in cluster.acts)
@@ -194,7 +197,7 @@ def test_changes_that_mean_nothing_cause_no_plan() -> None:
         await asyncio.sleep(5)
         for number in range(10):
             pod = cluster.pods_of("web")[0]
-            cluster.put(replace(pod, annotations={"beat": str(number)}))
+            cluster.put(structs.replace(pod, annotations={"beat": str(number)}))
             await asyncio.sleep(2)
         running.cancel()
         return cluster.requests["fetch_lease"]
@@ -217,7 +220,7 @@ def test_a_surge_that_a_tick_saw_also_holds_what_is_planned_in_between() -> None
         await asyncio.sleep(60)
         is_surging = bool(updater.report.surging)
         pod = cluster.pods_of("w0")[0]
-        cluster.put(replace(pod, labels={**pod.labels, "new": "label"}))
+        cluster.put(structs.replace(pod, labels={**pod.labels, "new": "label"}))
         await asyncio.sleep(2)
         running.cancel()
         return is_surging, cpu(cluster, "w0")

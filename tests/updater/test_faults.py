@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run
@@ -35,11 +36,11 @@ DAY = timedelta(days=1)
 
 def to_template(pod: Pod) -> Pod:
     """What another webhook makes of a pod that passed ours."""
-    return replace(pod, containers=(a_container(requests=amounts(100, 100 * MIB)),))
+    return structs.replace(pod, containers=(a_container(requests=amounts(100, 100 * MIB)),))
 
 
 def by_another_autoscaler(pod: Pod) -> Pod:
-    return replace(
+    return structs.replace(
         to_template(pod), annotations={**pod.annotations, "vpaUpdates": format_updates("old", ())}
     )
 
@@ -47,14 +48,14 @@ def by_another_autoscaler(pod: Pod) -> Pod:
 def for_a_quota(pod: Pod) -> Pod:
     notes = tuple(Note(kind, NoteKind.QUOTA_REFUSES) for kind in BOTH)
     updates = format_updates("web", [ContainerUpdate(pod.containers[0], notes=notes)])
-    return replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
+    return structs.replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
 
 
 def for_a_policy(pod: Pod) -> Pod:
     """Return what admission leaves of a pod after others of its size never came."""
     notes = tuple(Note(kind, NoteKind.PODS_REFUSED) for kind in BOTH)
     updates = format_updates("web", [ContainerUpdate(pod.containers[0], notes=notes)])
-    return replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
+    return structs.replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 10])
@@ -110,8 +111,8 @@ def kill_all(cluster: UpdaterCluster) -> None:
     now = cluster.clock.now()
     last = Termination("OOMKilled", now - minutes(1), now)
     for pod in list(cluster.pods):
-        killed = tuple(replace(each, last_termination=last) for each in pod.containers)
-        cluster.put(replace(pod, containers=killed, ready_since=None))
+        killed = tuple(structs.replace(each, last_termination=last) for each in pod.containers)
+        cluster.put(structs.replace(pod, containers=killed, ready_since=None))
 
 
 def break_undo(cluster: UpdaterCluster) -> None:
@@ -407,8 +408,8 @@ def test_f23_a_higher_target_is_applied_without_restart_after_a_resize_failed() 
         await updater.tick()
         pod = cluster.pods_of("web")[0]
         small = Allocation(amounts(100, 100 * MIB))
-        failed = tuple(replace(each, status=small) for each in pod.containers)
-        cluster.put(replace(pod, resize=ResizeState.ERROR, containers=failed))
+        failed = tuple(structs.replace(each, status=small) for each in pod.containers)
+        cluster.put(structs.replace(pod, resize=ResizeState.ERROR, containers=failed))
         wanted = amounts(800, 800 * MIB)
         cluster.autoscale(a_recommendation(target=wanted, lower=wanted))
         cluster.clock.skew += minutes(6)
@@ -489,7 +490,7 @@ def test_f24_owners_that_may_share_a_budget_restart_one_pod_after_the_other() ->
         at_once = cluster.requests["resize"]
         down = [pod for name in names for pod in cluster.pods_of(name) if is_restarting(pod)]
         for pod in down:
-            cluster.put(replace(pod, ready_since=None))
+            cluster.put(structs.replace(pod, ready_since=None))
         await asyncio.sleep(1)
         # The restart is over, so the next may follow at once.
         for pod in down:
@@ -512,12 +513,12 @@ def is_restarting(pod: Pod) -> bool:
 
 def restart(cluster: UpdaterCluster, pod: Pod) -> None:
     """The kubelet gives all containers what their spec says."""
-    containers = tuple(replace(each, status=each.spec) for each in pod.containers)
-    cluster.put(replace(pod, containers=containers, ready_since=cluster.clock.now()))
+    containers = tuple(structs.replace(each, status=each.spec) for each in pod.containers)
+    cluster.put(structs.replace(pod, containers=containers, ready_since=cluster.clock.now()))
 
 
 def boosted(pod: Pod) -> Pod:
-    return replace(
+    return structs.replace(
         pod,
         containers=(a_container(requests=amounts(400, 100 * MIB)),),
         annotations={**BOOST_TOLD, annotation_name("app"): format_original(pod.containers[0].spec)},
@@ -536,7 +537,7 @@ def test_f25_a_boost_ends_at_its_hard_limit_though_readiness_flaps() -> None:
         for minute in range(32):
             pod = next(pod for pod in cluster.pods_of("web") if pod.name == name)
             ready = cluster.clock.now() if minute % 2 else None
-            cluster.put(replace(pod, ready_since=ready))
+            cluster.put(structs.replace(pod, ready_since=ready))
             await asyncio.sleep(60)
             sizes.append(max(cpu(cluster)))
         running.cancel()
@@ -553,7 +554,7 @@ def test_f25_a_boost_ends_when_its_autoscaler_is_deleted() -> None:
         cluster.deploy()
         cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=hours(1)))
         pod = boosted(cluster.pods_of("web")[0])
-        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        cluster.put(structs.replace(pod, ready_since=cluster.clock.now()))
         updater = an_updater(cluster)
         await updater.tick()
         before = cpu(cluster)
@@ -574,7 +575,7 @@ def test_f25_a_boost_goes_on_while_it_cannot_be_seen_what_its_autoscaler_says() 
         cluster.deploy()
         cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=hours(1)))
         pod = boosted(cluster.pods_of("web")[0])
-        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        cluster.put(structs.replace(pod, ready_since=cluster.clock.now()))
         cluster.spoil_autoscaler()
         await an_updater(cluster).tick()
 
@@ -590,7 +591,7 @@ def test_f28_nothing_that_one_object_says_keeps_others_from_their_size() -> None
             cluster.deploy(name)
             cluster.autoscale(UP, name=name)
         odd = cluster.pods_of("odd")[0]
-        cluster.put(replace(odd, containers=(), annotations={"vpaObservedContainers": "?"}))
+        cluster.put(structs.replace(odd, containers=(), annotations={"vpaObservedContainers": "?"}))
         cluster.autoscale(a_recommendation(target=amounts(-5, 0)), name="odd")
         await let_run(an_updater(cluster), minutes(5))
 
@@ -607,9 +608,9 @@ def dying(pod: Pod, now: datetime) -> Pod:
     """The pod, whose container was killed for want of memory a moment after its start."""
     killed = Termination("OOMKilled", now - timedelta(seconds=10), now)
     (container,) = pod.containers
-    return replace(
+    return structs.replace(
         pod,
-        containers=(replace(container, last_termination=killed, restart_count=5),),
+        containers=(structs.replace(container, last_termination=killed, restart_count=5),),
         ready_since=None,
     )
 

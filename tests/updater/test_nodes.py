@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
 from support.fakes.updater_scenes import UNPACED, an_updater, cpu, holds, let_run
@@ -63,7 +64,7 @@ def a_daemon_set(cluster: UpdaterCluster, cpu: int, ready: int = 1) -> None:
 
 def put_on_nodes(cluster: UpdaterCluster, *names: str) -> None:
     for pod, name in zip(cluster.pods_of("web"), names, strict=True):
-        cluster.put(replace(pod, node_name=name))
+        cluster.put(structs.replace(pod, node_name=name))
 
 
 def neighbour(cpu: int, name: str = "beside") -> Pod:
@@ -132,7 +133,7 @@ def test_d25_pods_that_have_ended_take_nothing_of_a_node() -> None:
     async def scene() -> None:
         cluster = a_cluster()
         put_on_nodes(cluster, "large", "unseen")
-        cluster.put(replace(neighbour(1000), phase=PodPhase.SUCCEEDED))
+        cluster.put(structs.replace(neighbour(1000), phase=PodPhase.SUCCEEDED))
         await let_run(an_updater(cluster), minutes(5))
 
         assert cpu(cluster) == [4000, 4000]

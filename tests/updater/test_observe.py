@@ -1,9 +1,9 @@
 """What the updater looks at when a part of the cluster has changed."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.fakes.updater_cluster import UpdaterCluster
 
 from trimtab.core.sizing.quotas import Quota
@@ -69,7 +69,7 @@ def test_an_owner_that_waits_for_a_pod_is_not_short_of_a_quota(
         cluster.count_pods(2, 3, first_ordinal=first_ordinal)
         cluster.known_quotas["default"] = [Quota("default", "team", {})]
         if not is_ready:
-            cluster.put(replace(cluster.pods_of("web")[0], ready_since=None))
+            cluster.put(structs.replace(cluster.pods_of("web")[0], ready_since=None))
         observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         await observer.observe(cluster.clock.now(), admission_alive=True)
         await asyncio.sleep(20)
@@ -90,8 +90,8 @@ def test_an_owner_that_made_its_next_pod_between_two_looks_is_not_short_of_a_quo
         observer = Observer(cluster, UpdaterSettings(), UpdaterMemory())
         await observer.observe(cluster.clock.now(), admission_alive=True)
         await asyncio.sleep(20)
-        third = replace(cluster.pods_of("web")[0], name="web-third", uid="third")
-        cluster.put(replace(third, ready_since=cluster.clock.now()))
+        third = structs.replace(cluster.pods_of("web")[0], name="web-third", uid="third")
+        cluster.put(structs.replace(third, ready_since=cluster.clock.now()))
         seen = await observer.observe(cluster.clock.now(), admission_alive=True)
 
         assert not seen.snapshot.short_handed

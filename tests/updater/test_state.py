@@ -1,6 +1,6 @@
-from dataclasses import replace
 from datetime import timedelta
 
+from msgspec import structs
 from support.makers.records import NOW, a_container, a_pod, minutes
 
 from trimtab.core.guards.disruption_budgets import owner_of
@@ -61,11 +61,11 @@ def test_after_an_eviction_a_sibling_that_is_not_ready_may_be_the_successor() ->
 def test_a_pod_that_was_just_made_is_not_counted_on_until_it_is_ready() -> None:
     memory = UpdaterMemory()
     settling(memory, timedelta())
-    late = replace(RESTARTING, uid="late", created_at=NOW + minutes(60))
-    ready = replace(late, uid="ready", ready_since=NOW + minutes(61))
+    late = structs.replace(RESTARTING, uid="late", created_at=NOW + minutes(60))
+    ready = structs.replace(late, uid="ready", ready_since=NOW + minutes(61))
 
     killed = Termination("OOMKilled", finished_at=NOW + minutes(61))
-    fallen = replace(late, uid="fallen", containers=(a_container(last_termination=killed),))
+    fallen = structs.replace(late, uid="fallen", containers=(a_container(last_termination=killed),))
 
     assert memory.settling([late, ready, fallen, RESTARTING], NOW + minutes(62)) == {"late"}
     assert memory.settling([late, ready, RESTARTING], NOW + minutes(66)) == set()

@@ -1,9 +1,11 @@
 """State that the role keeper keeps from tick to tick; it makes no decisions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import structs
 
 from trimtab.core.guards import rate_limit
 from trimtab.core.guards.rate_limit import Pace, PaceSettings
@@ -64,6 +66,6 @@ class RolesMemory:
             del self._written[pod.uid]
             return pod
         others = {key: value for key, value in pod.labels.items() if key != role.label}
-        return replace(
+        return structs.replace(
             pod, labels={**others, role.label: role.value} if written.is_worn else others
         )

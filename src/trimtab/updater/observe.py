@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 
+from msgspec import structs
+
 from trimtab.cluster.ports import Cluster
 from trimtab.core.guards import degradation
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
@@ -377,7 +379,9 @@ class Observer:
         in_doubt = (pod.owner is not None and workload is None) or is_hidden
         if pod.uid in self._memory.evicted:
             # A pod that we have evicted is as good as gone, whatever the view still shows.
-            return ObservedPod(replace(pod, is_deleting=True), workload, is_in_doubt=in_doubt)
+            return ObservedPod(
+                structs.replace(pod, is_deleting=True), workload, is_in_doubt=in_doubt
+            )
         if before is None or (before.workload, before.is_in_doubt) != (workload, in_doubt):
             before = seen.observed = ObservedPod(pod, workload, is_in_doubt=in_doubt)
         seen.ownership = None if is_hidden else ownership

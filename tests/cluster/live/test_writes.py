@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec import structs
 from support.fakes.checkpoint_store import Checkpoints
 from support.fakes.clocks import StillClock
 from support.makers.records import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
@@ -128,7 +129,7 @@ def not_applied() -> web.Response:
 
 
 SIZED = a_pod(a_container(requests=amounts(100, 100 * MIB)), name="web-0", uid="u-1")
-SEEN = replace(SIZED, resource_version="17")
+SEEN = structs.replace(SIZED, resource_version="17")
 
 
 async def test_a_resize_is_sent_again_if_only_something_else_of_the_pod_has_changed() -> None:

@@ -1,9 +1,9 @@
 import json
 import tracemalloc
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec import structs
 from support.fakes.clocks import StillClock
 from support.makers.records import MIB, NOW, a_container, a_pod, amounts
 from support.makers.wire_examples import CRON_JOB, DEPLOYMENT, POD, Json, encoded
@@ -20,7 +20,7 @@ from trimtab.core.model.workloads import Workload
 def test_a_thrifty_pod_is_the_same_pod_but_for_annotations_of_others() -> None:
     whole = decode_pod(encoded(POD))
 
-    assert decode_thrifty_pod(encoded(POD)) == replace(
+    assert decode_thrifty_pod(encoded(POD)) == structs.replace(
         whole, annotations={}, has_empty_annotations=True
     )
 

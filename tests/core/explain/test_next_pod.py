@@ -1,9 +1,9 @@
 """What the next pod would be given, as admission would give it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.makers.plans import UP, WEB, boosting
 from support.makers.records import (
     BOOST_TOLD,
@@ -154,7 +154,7 @@ def test_a_boosted_pod_says_nothing_about_the_boost_of_the_next_one() -> None:
 
 def test_a_container_that_is_not_in_the_template_is_as_it_runs() -> None:
     injected = a_container("proxy", index=1, requests=amounts(10), limits=amounts(20))
-    pod = replace(POD, containers=(*POD.containers, injected))
+    pod = structs.replace(POD, containers=(*POD.containers, injected))
     found = sized_from(pod, an_autoscaler(UP, mode=UpdateMode.OFF), SMALL)
 
     assert found.containers["proxy"] == Allocation(amounts(10), amounts(20))

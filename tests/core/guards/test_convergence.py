@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import WEB
 from support.makers.records import (
     BOOST_TOLD,
@@ -193,7 +194,9 @@ def test_an_eviction_without_a_successor_is_judged_after_a_while(
     [
         pytest.param([OLD], minutes(6), True, id="the pod stands"),
         pytest.param([OLD], minutes(4), False, id="the view may be behind"),
-        pytest.param([replace(OLD, is_deleting=True)], minutes(6), False, id="it terminates"),
+        pytest.param(
+            [structs.replace(OLD, is_deleting=True)], minutes(6), False, id="it terminates"
+        ),
         pytest.param([], minutes(6), False, id="it is gone"),
     ],
 )
@@ -360,7 +363,7 @@ def test_delays_have_an_end() -> None:
 def refused(name: str = "old", state: ResizeState = ResizeState.INFEASIBLE) -> Pod:
     """A pod whose spec asks for all that is wanted, and whose kubelet gives it less."""
     small = amounts(100, 100 * MIB)
-    container = replace(
+    container = structs.replace(
         a_container(requests=amounts(500, 500 * MIB)), status=Allocation(small), is_running=True
     )
     return a_pod(container, name=name, resize=state)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.records import NOW, a_pod
 
 from trimtab.core.guards.convergence import Expectation
@@ -35,7 +36,7 @@ def of(name: str, namespace: str = "shop", kind: str = "Deployment") -> Workload
 
 
 def pods(*names: str, **fields: object) -> list[Pod]:
-    return [replace(a_pod(name=each), uid=each, **fields) for each in names]  # type: ignore[arg-type]
+    return [structs.replace(a_pod(name=each), uid=each, **fields) for each in names]
 
 
 def evicted(

@@ -1,7 +1,6 @@
 """Share of their boosts that pods can have: a boost never prevents a pod's creation (D19)."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, example, given
@@ -260,9 +259,9 @@ def test_a_container_that_is_not_to_be_boosted_gets_its_plain_recommendation(
 
 
 def test_a_container_that_the_end_of_its_boost_would_restart_gets_none() -> None:
-    restarting = replace(GUARANTEED, restarts_on_resize=frozenset({Resource.CPU}))
-    beside = replace(GUARANTEED, name="side", index=1)
-    calm = replace(beside, restarts_on_resize=frozenset({Resource.MEMORY}))
+    restarting = structs.replace(GUARANTEED, restarts_on_resize=frozenset({Resource.CPU}))
+    beside = structs.replace(GUARANTEED, name="side", index=1)
+    calm = structs.replace(beside, restarts_on_resize=frozenset({Resource.MEMORY}))
     pod = sized(a_pod(restarting, calm), boosting(), BoostRoom())
 
     assert cpu_of(pod) == [(500, 500), (1500, 1500)]
@@ -309,7 +308,7 @@ def test_a_pod_that_could_preempt_others_for_its_boost_gets_none(
 
 
 def test_containers_share_what_a_pod_may_have_and_keep_what_only_they_may() -> None:
-    pod = a_pod(GUARANTEED, replace(GUARANTEED, name="side", index=1))
+    pod = a_pod(GUARANTEED, structs.replace(GUARANTEED, name="side", index=1))
     small = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(1200))
     all_of_it = LimitRangeItem(LimitRangeType.POD, max=amounts(1700))
 
@@ -376,7 +375,7 @@ def test_the_ratio_of_a_whole_pod_holds_while_one_container_is_boosted() -> None
 
 def test_d19_a_boost_whose_end_a_limit_range_would_refuse_is_not_given() -> None:
     item = LimitRangeItem(LimitRangeType.POD, max_cpu_ratio=1000)
-    idle, proxy = a_container(requests={}, limits={}), replace(SIDECAR, index=0)
+    idle, proxy = a_container(requests={}, limits={}), structs.replace(SIDECAR, index=0)
     autoscaler = an_autoscaler(
         a_recommendation("proxy", target=amounts(50, MIB)), boost=more(200), policies=REQUESTS_ONLY
     )

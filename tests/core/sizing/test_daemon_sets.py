@@ -80,7 +80,7 @@ def test_a_daemon_takes_of_each_node(
 
 def test_limit_ranges_cap_what_daemons_get() -> None:
     item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(500))
-    bound = agent(replace(HAS, spec=structs.replace(HAS.spec, limits=amounts(100))))
+    bound = agent(structs.replace(HAS, spec=structs.replace(HAS.spec, limits=amounts(100))))
 
     assert requests(bound, sized(amounts(800)), items=[item]) == amounts(500, 100 * MIB)
 

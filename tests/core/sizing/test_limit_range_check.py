@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import planned, snapshot_of, told
 from support.makers.records import (
     MIB,
@@ -95,7 +96,7 @@ def test_each_rule_is_that_of_the_api_server(
         "max": LimitRangeItem(limit_type, max={kind: bound}),
         "ratio": a_ratio(limit_type, kind, bound),
     }
-    pod = a_pod(replace(a_container(), spec=asking(kind, request_, limit)))
+    pod = a_pod(structs.replace(a_container(), spec=asking(kind, request_, limit)))
 
     assert is_refused(items[rule], pod) is expected
 
@@ -121,13 +122,13 @@ def test_a_whole_pod_counts_as_at_its_worst_moment(
 ) -> None:
     app, proxy = asking(kind, 300, 300), asking(kind, 100, 100)
     pod = a_pod(
-        replace(a_container("app"), spec=app),
-        replace(a_container("proxy", kind=ContainerKind.SIDECAR), spec=proxy),
+        structs.replace(a_container("app"), spec=app),
+        structs.replace(a_container("proxy", kind=ContainerKind.SIDECAR), spec=proxy),
     )
     if "init" in fields:
-        pod = replace(pod, init_peak=asking(kind, fields["init"], fields["init"]))
+        pod = structs.replace(pod, init_peak=asking(kind, fields["init"], fields["init"]))
     if "own" in fields:
-        pod = replace(pod, envelope=Envelope({kind: fields["own"]}, {kind: fields["own"]}))
+        pod = structs.replace(pod, envelope=Envelope({kind: fields["own"]}, {kind: fields["own"]}))
 
     assert is_refused(LimitRangeItem(POD, max={kind: most}), pod) is expected
 
@@ -162,7 +163,7 @@ def test_a_container_that_leaves_amounts_out_gets_those_of_the_limit_range() -> 
 
 def asked_for(kind: Resource, request: int, limit: int | None, name: str = "app") -> Container:
     index = 0 if name == "app" else 1
-    return replace(a_container(name, index=index), spec=asking(kind, request, limit))
+    return structs.replace(a_container(name, index=index), spec=asking(kind, request, limit))
 
 
 def advised(kind: Resource, amount: int, name: str = "app") -> ContainerRecommendation:
@@ -336,7 +337,7 @@ def test_sidecars_count_beside_the_init_containers_after_them(
     first = asking(CPU, 1000, 1000)
     pod = a_pod(
         asked_for(CPU, 100, 1500),
-        replace(asked_for(CPU, 250, 1000), name="side", kind=ContainerKind.SIDECAR),
+        structs.replace(asked_for(CPU, 250, 1000), name="side", kind=ContainerKind.SIDECAR),
         init_peak=first,
         init_steps=((sidecars_before, first),),
     )
@@ -395,7 +396,7 @@ def test_no_patch_makes_a_valid_pod_one_that_is_refused(
         # By the number of sidecars that start before: the init containers of the pod.
         steps = tuple((count, asking(CPU, given, given)) for count, given in init.items())
         most = max(init.values())
-        pod = replace(pod, init_peak=asking(CPU, most, most), init_steps=steps)
+        pod = structs.replace(pod, init_peak=asking(CPU, most, most), init_steps=steps)
     advice = [advised(CPU, target, each.name) for each in containers]
     policies = (ContainerPolicy("*", controlled_values=values),)
     autoscaler = an_autoscaler(*advice, policies=policies, boost=boost)

@@ -1,10 +1,9 @@
 """Limits that keep their proportion to the requests, however often a pod is resized in place."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.records import (
     BOOST_TOLD,
     MIB,
@@ -48,8 +47,10 @@ def resized(pod: Pod, target: Resources, *items: LimitRangeItem) -> Pod:
             annotations[name.replace("~1", "/")] = operation.value
     (container,) = pod.containers
     size = overlaid(container.spec, wanted["app"])
-    bare = replace(container, spec=size, status=size, base=None)
-    return replace(pod, annotations=annotations, containers=(with_proportions(bare, annotations),))
+    bare = structs.replace(container, spec=size, status=size, base=None)
+    return structs.replace(
+        pod, annotations=annotations, containers=(with_proportions(bare, annotations),)
+    )
 
 
 def size_of(pod: Pod) -> Allocation:
@@ -103,8 +104,8 @@ def test_what_is_written_down_stays_as_it_is() -> None:
 def test_a_limit_that_a_person_has_set_counts() -> None:
     once = resized(running(amounts(100), amounts(150)), amounts(33))
     changed = Allocation(amounts(33), amounts(66))
-    container = replace(once.containers[0], spec=changed, status=changed, base=None)
-    pod = replace(once, containers=(with_proportions(container, once.annotations),))
+    container = structs.replace(once.containers[0], spec=changed, status=changed, base=None)
+    pod = structs.replace(once, containers=(with_proportions(container, once.annotations),))
 
     assert size_of(resized(pod, amounts(50))).limits == amounts(100)
 

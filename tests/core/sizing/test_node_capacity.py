@@ -1,10 +1,9 @@
 """No pod becomes larger than the largest node that could take it."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import planned, several, snapshot_of, told
 from support.makers.records import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
@@ -223,7 +222,10 @@ def test_f21_a_recommendation_that_no_node_can_take_moves_pods_once_at_most(
     )
     given_room = {"default": [room(4000, 8 * GIB)]}
     small = several(2)
-    moved = [replace(pod, containers=(a_container(requests=amounts(4000, GIB)),)) for pod in small]
+    moved = [
+        structs.replace(pod, containers=(a_container(requests=amounts(4000, GIB)),))
+        for pod in small
+    ]
 
     assert {"Evict", "Resize"} & set(
         told(planned(snapshot_of(small, autoscaler, limit_ranges=given_room)))
@@ -259,7 +261,7 @@ def test_f21_only_nodes_count_that_the_pod_may_go_to(
         Node("small", amounts(2000, 64 * GIB), labels={"pool": "small"}),
         tainted(64000, "gpu"),
     ]
-    pod = replace(a_pod(), placement=placement)
+    pod = structs.replace(a_pod(), placement=placement)
     rooms = NodeRooms(nodes)
     expected = () if largest is None else (room(largest, 64 * GIB),)
 
@@ -272,7 +274,7 @@ def test_f21_siblings_that_may_go_to_different_nodes_become_differently_large() 
         Node("small", amounts(2000, 64 * GIB), labels={"pool": "small"}),
     ]
     free, bound = several(2)
-    bound = replace(bound, placement=Placement((("pool", "small"),)))
+    bound = structs.replace(bound, placement=Placement((("pool", "small"),)))
     autoscaler = an_autoscaler(
         a_recommendation(target=amounts(9000, GIB), lower=amounts(8500, GIB)),
         mode=UpdateMode.IN_PLACE,
@@ -387,7 +389,7 @@ def test_d25_a_pod_of_a_daemon_set_has_its_own_place() -> None:
     own = a_pod(owner=OwnerReference("DaemonSet", "agent"))
 
     assert rooms.for_pod(own) == (room(3700, 7 * GIB),)
-    assert rooms.for_pod(replace(own, namespace="other")) == (room(3200, 6 * GIB),)
+    assert rooms.for_pod(structs.replace(own, namespace="other")) == (room(3200, 6 * GIB),)
 
 
 def test_rooms_stay_the_same_object_while_nothing_changes() -> None:

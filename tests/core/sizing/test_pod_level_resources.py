@@ -1,10 +1,9 @@
 """Pods with resources of their own: who gets what is wanted, and who has no room for it."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import UP, boosted, boosting, by_pod, planned, several, snapshot_of, told
 from support.makers.records import (
     MIB,
@@ -185,14 +184,14 @@ def test_no_pod_is_evicted_for_a_size_that_its_successor_would_not_get() -> None
 
 def test_pods_that_differ_only_in_their_own_resources_are_judged_apart() -> None:
     tight, free = several(2, containers=PAIR)
-    tight = replace(tight, envelope=Envelope(amounts(200), {}))
+    tight = structs.replace(tight, envelope=Envelope(amounts(200), {}))
     outcomes = planned(snapshot_of([tight, free], an_autoscaler(*GROWTH)))
 
     assert by_pod(outcomes) == {"web-0": "NoRecommendation", "web-1": "Evict"}
 
 
 def test_where_the_recommendation_does_not_fit_a_boost_goes_back_to_the_spec() -> None:
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2)), envelope=Envelope(amounts(450, 900 * MIB), amounts(1000))
     )
     (outcome,) = planned(snapshot_of([pod], boosting(UP)))

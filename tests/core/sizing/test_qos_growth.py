@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.makers.plans import planned, snapshot_of, told
 from support.makers.records import (
     MIB,
@@ -61,7 +62,9 @@ def outcomes_of(pods: Sequence[Pod], autoscaler: Autoscaler) -> list[str]:
 @pytest.mark.parametrize("mode", RESIZING)
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_pod_grows_to_a_millicore_below_its_limits(mode: UpdateMode, count: int) -> None:
-    pods = [replace(sized(amounts(500, 500 * MIB)), uid=str(index)) for index in range(count)]
+    pods = [
+        structs.replace(sized(amounts(500, 500 * MIB)), uid=str(index)) for index in range(count)
+    ]
     outcomes = planned(snapshot_of(pods, scaling(mode)))
 
     for each in outcomes:
@@ -115,7 +118,7 @@ def test_no_target_becomes_less_than_a_policy_demands() -> None:
 
 
 def test_a_mode_that_evicts_gives_all_that_the_limits_allow() -> None:
-    pods = [replace(sized(amounts(900, 1000 * MIB)), uid=str(index)) for index in range(2)]
+    pods = [structs.replace(sized(amounts(900, 1000 * MIB)), uid=str(index)) for index in range(2)]
 
     assert "Evict" in outcomes_of(pods, scaling(UpdateMode.RECREATE))
 

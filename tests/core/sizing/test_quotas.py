@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import (
     DOWN,
     REPLICA_SET,
@@ -219,7 +220,7 @@ def test_d19_a_pod_that_admission_left_small_for_a_quota_is_not_evicted_again() 
 )
 def test_d19_pods_that_just_came_count_twice(seconds: int, left: int, expected: str) -> None:
     old, new = several(2, annotations={UPDATES: BY_ADMISSION})
-    new = replace(
+    new = structs.replace(
         new,
         created_at=NOW - timedelta(seconds=seconds),
         containers=(a_container(requests=amounts(480, 500 * MIB)),),
@@ -451,7 +452,7 @@ def test_f20_what_pods_of_one_scope_claim_is_not_taken_from_another() -> None:
         quota(cpu=500), name="low", scopes=(QuotaScope("PriorityClass", "DoesNotExist"),)
     )
     pods = several(4)
-    pods[0] = replace(pods[0], priority_class="high")
+    pods[0] = structs.replace(pods[0], priority_class="high")
     settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
     outcomes = planned(
         snapshot_of(pods, an_autoscaler(UP_IN_CPU), quotas={"default": [for_high, for_low]}),

@@ -1,10 +1,10 @@
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.records import (
     BOOST_TOLD,
     MIB,
@@ -505,7 +505,7 @@ def test_what_a_container_goes_back_to(
 def test_a_boost_is_overdue_whether_the_pod_is_ready_or_not(
     *, pod: Pod, limit: timedelta | None, expected: bool
 ) -> None:
-    ready = replace(pod, ready_since=NOW)
+    ready = structs.replace(pod, ready_since=NOW)
 
     assert is_overdue(pod, NOW, limit) is is_overdue(ready, NOW, limit) is expected
 

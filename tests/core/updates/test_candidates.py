@@ -3,6 +3,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.makers.records import (
     MIB,
     NOW,
@@ -89,7 +90,9 @@ def oom_killed(*, beside: bool = False) -> Pod:
     app = a_container(requests=amounts(100, 100 * MIB), last_termination=last)
     if not beside:
         return a_pod(app)
-    return a_pod(replace(app, last_termination=None), replace(app, name="side", index=1))
+    return a_pod(
+        structs.replace(app, last_termination=None), structs.replace(app, name="side", index=1)
+    )
 
 
 def test_a_pod_outside_its_bounds_is_a_candidate() -> None:

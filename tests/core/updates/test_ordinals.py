@@ -1,10 +1,10 @@
 """StatefulSets that make their pods in order: no eviction of a pod that could not come back."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from support.makers.plans import SMALL, UP, by_pod, planned
 from support.makers.records import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 
@@ -108,7 +108,7 @@ def test_ordinals_may_begin_above_zero() -> None:
 def fresh(ordinal: int, ready_for: timedelta) -> Pod:
     """Return a member that has what is recommended, and became ready so long ago."""
     container = a_container(requests=UP.target)
-    return replace(a_member(ordinal), containers=(container,), ready_since=NOW - ready_for)
+    return structs.replace(a_member(ordinal), containers=(container,), ready_since=NOW - ready_for)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.makers.plans import planned, snapshot_of, told
 from support.makers.records import (
     MIB,
@@ -102,7 +103,7 @@ def test_a_rescue_put_off_keeps_no_pod_of_several_from_eviction(state: ResizeSta
     full = NodeUse({"one": amounts(9000, 200 * MIB)}, {"one": amounts(9000, 200 * MIB)})
     one = a_snapshot(MORE_MEMORY, pod, UpdateMode.RECREATE)
     autoscaler = one.autoscalers[0].autoscaler
-    several = [replace(pod, name=f"web-{index}", uid=f"uid-{index}") for index in range(2)]
+    several = [structs.replace(pod, name=f"web-{index}", uid=f"uid-{index}") for index in range(2)]
     outcomes = planned(snapshot_of(several, autoscaler, node_use=full))
 
     assert told(planned(replace(one, node_use=full))) == ["BelowMinReplicas"]

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.makers.plans import (
     DOWN,
     SMALL,
@@ -130,7 +131,7 @@ def test_upscale_only_leaves_a_smaller_target_to_the_next_pod() -> None:
 )
 def test_a_resize_into_another_qos_class_is_not_tried(mode: UpdateMode, expected: str) -> None:
     guaranteed = a_pod(a_container(requests=amounts(100, MIB), limits=amounts(100, MIB)))
-    best_effort = replace(guaranteed, containers=(a_container(),))
+    best_effort = structs.replace(guaranteed, containers=(a_container(),))
     autoscaler = an_autoscaler(UP, mode=mode, min_replicas=1)
 
     assert told(planned(snapshot_of([best_effort], autoscaler))) == [expected]
@@ -194,7 +195,7 @@ def test_a_resize_that_was_refused_is_remembered_per_autoscaler() -> None:
 def test_a_stuck_resize_is_timed_from_when_it_was_first_seen() -> None:
     autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
     pod = a_pod(a_container(requests=UP.target, status=Allocation(SMALL)))
-    stuck = replace(pod, resize=ResizeState.DEFERRED)
+    stuck = structs.replace(pod, resize=ResizeState.DEFERRED)
     key = (pod.uid, autoscaler.identity)
     since = PodMemory(ResizeMemory(resize_since=NOW - minutes(6)))
 

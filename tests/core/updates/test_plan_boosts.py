@@ -3,6 +3,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from support.makers.plans import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
 from support.makers.records import (
     BOOST_TOLD,
@@ -41,7 +42,7 @@ UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
 
 def with_side(pod: Pod) -> Pod:
     """The pod with one more container, which is not boosted."""
-    return replace(pod, containers=(*pod.containers, a_container("side", requests=SMALL)))
+    return structs.replace(pod, containers=(*pod.containers, a_container("side", requests=SMALL)))
 
 
 def unboosted_to(outcomes: Sequence[Outcome]) -> TargetResources:
@@ -113,14 +114,14 @@ def test_a_mark_counts_only_where_admission_set_the_cpu(
     updates: dict[str, str], expected: list[str]
 ) -> None:
     mark = {annotation_name("app"): format_original(Allocation(amounts(10)))}
-    pod = replace(boosted(ready=minutes(20)), annotations=mark | updates)
+    pod = structs.replace(boosted(ready=minutes(20)), annotations=mark | updates)
 
     assert told(planned(snapshot_of([pod]))) == expected
 
 
 def test_a_pod_with_the_mark_of_a_template_keeps_its_cpu_under_upscale_only() -> None:
     mark = {annotation_name("app"): format_original(Allocation(amounts(10)))}
-    pod = replace(boosted(ready=minutes(20)), annotations=mark)
+    pod = structs.replace(boosted(ready=minutes(20)), annotations=mark)
     autoscaler = an_autoscaler(DOWN, mode=UpdateMode.UPSCALE_ONLY)
 
     assert told(planned(snapshot_of([pod], autoscaler))) == ["OnlyShrinks"]
@@ -136,7 +137,7 @@ def test_a_pod_with_the_mark_of_a_template_keeps_its_cpu_under_upscale_only() ->
 )
 def test_the_end_of_a_boost_never_takes_memory_back(governors: tuple[Autoscaler, ...]) -> None:
     grown = amounts(400, 4000 * MIB)
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2)),
         containers=(a_container(requests=grown, limits=grown),),
         annotations={
@@ -208,7 +209,7 @@ def test_the_end_of_a_boost_changes_no_container_that_was_never_boosted(mode: Up
 
 def test_limits_follow_in_the_proportion_of_the_spec_and_not_of_the_boost() -> None:
     # A quantity of 2 CPUs was added to the request of 100m and to the limit of 200m.
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2)),
         containers=(a_container(requests=amounts(2100, MIB), limits=amounts(2200, MIB)),),
         annotations={
@@ -266,7 +267,7 @@ def test_an_end_that_the_api_server_refused_asks_for_no_growth(
     memory: PodMemory, expected: Resources
 ) -> None:
     pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
-    grown = replace(
+    grown = structs.replace(
         pod, containers=(a_container(requests=amounts(450), status=Allocation(amounts(400))),)
     )
     known = {(pod.uid, autoscaler.identity): memory}
@@ -362,7 +363,7 @@ def test_d8_no_stuck_resize_keeps_a_boost_past_the_hard_limit(
 def test_f24_a_restart_at_the_end_of_a_boost_needs_budget_at_any_time() -> None:
     container = a_container(requests=SMALL, restarts_on_resize=True)
     pods = [
-        replace(boosted(age=hours(1), name=f"web-{index}"), containers=(container,))
+        structs.replace(boosted(age=hours(1), name=f"web-{index}"), containers=(container,))
         for index in range(4)
     ]
 
@@ -382,7 +383,7 @@ def test_d18_a_recommendation_that_fell_takes_no_cpu_from_a_pod_that_may_not_shr
     mode: UpdateMode,
 ) -> None:
     container = a_container(requests=amounts(2000, MIB), status=Allocation(amounts(2000, MIB)))
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2)),
         containers=(container,),
         annotations={
@@ -408,7 +409,7 @@ def test_d17_the_end_of_a_boost_never_restarts_the_last_ready_pod(
     replicas: int, minimum: int | None, expected: str
 ) -> None:
     container = a_container(requests=amounts(400, MIB), restarts_on_resize=True)
-    first = replace(boosted(ready=minutes(2), name="web-0"), containers=(container,))
+    first = structs.replace(boosted(ready=minutes(2), name="web-0"), containers=(container,))
     others = [
         a_pod(name=f"web-{index}", ready_since=NOW - hours(1)) for index in range(1, replicas)
     ]
@@ -434,7 +435,7 @@ def test_d8_boosts_whose_end_restarts_end_at_the_hard_limit_one_by_one(
 ) -> None:
     container = a_container(requests=amounts(400, MIB), restarts_on_resize=True)
     pods = [
-        replace(
+        structs.replace(
             boosted(ready=ready, age=hours(2), name=f"web-{index}"),
             containers=(container,),
         )
@@ -486,7 +487,7 @@ def test_a_boost_ends_under_a_policy_that_does_not_control_limits_any_more(
     own: Allocation, live: Allocation, expected: Allocation
 ) -> None:
     container = a_container(requests=live.requests, limits=live.limits, status=live)
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2)),
         containers=(container,),
         annotations={**BOOST_TOLD, annotation_name("app"): format_original(own)},
@@ -500,7 +501,7 @@ def test_a_boost_ends_under_a_policy_that_does_not_control_limits_any_more(
 
 def test_the_end_of_a_boost_keeps_a_pod_burstable_whose_memory_is_at_its_limit() -> None:
     live = Allocation(amounts(29, 300 * MIB), amounts(30, 300 * MIB))
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2)),
         containers=(a_container(requests=live.requests, limits=live.limits, status=live),),
         annotations={
@@ -664,7 +665,7 @@ def refused(resize: ResizeState) -> Pod:
     container = a_container(
         requests=amounts(50, 100 * MIB), status=Allocation(amounts(400, 100 * MIB))
     )
-    return replace(
+    return structs.replace(
         boosted(ready=hours(2), age=hours(30), resize=resize),
         containers=(container,),
         resize_message="the node says no",
@@ -698,7 +699,7 @@ def test_d20_a_pod_whose_kubelet_refuses_the_end_of_a_boost_is_only_asked_again(
 def test_d20_the_mark_goes_when_the_kubelet_reports_the_size_that_was_asked_for() -> None:
     autoscaler = boosting(DOWN)
     shrunk = a_container(requests=amounts(60, 100 * MIB), status=Allocation(amounts(60, 100 * MIB)))
-    pod = replace(boosted(ready=minutes(2)), containers=(shrunk,))
+    pod = structs.replace(boosted(ready=minutes(2)), containers=(shrunk,))
     # The recommendation moved from 60m to 50m since the kubelet was asked.
     asked = PodMemory(
         unboost=Retry(1, NOW + minutes(1)), unboost_asked={"app": Allocation(amounts(60), {})}
@@ -715,7 +716,7 @@ def test_d20_the_mark_goes_when_the_kubelet_reports_the_size_that_was_asked_for(
 def test_d20_after_a_restart_of_the_updater_a_reported_size_is_enough() -> None:
     autoscaler = boosting(DOWN)
     shrunk = a_container(requests=amounts(50, 100 * MIB), status=Allocation(amounts(50, 100 * MIB)))
-    pod = replace(boosted(ready=minutes(2)), containers=(shrunk,))
+    pod = structs.replace(boosted(ready=minutes(2)), containers=(shrunk,))
 
     assert planned(snapshot_of([pod], autoscaler)) == [
         Unboost(pod, autoscaler.identity, ("app",), {})
@@ -724,7 +725,7 @@ def test_d20_after_a_restart_of_the_updater_a_reported_size_is_enough() -> None:
 
 def test_d20_an_end_that_was_asked_for_stands_when_the_pod_is_not_ready_any_more() -> None:
     pod, autoscaler = (
-        replace(refused(ResizeState.DEFERRED), ready_since=None, started_at=NOW),
+        structs.replace(refused(ResizeState.DEFERRED), ready_since=None, started_at=NOW),
         boosting(DOWN),
     )
     asked = PodMemory(
@@ -737,7 +738,7 @@ def test_d20_an_end_that_was_asked_for_stands_when_the_pod_is_not_ready_any_more
 
 def test_an_end_keeps_its_cause_until_the_mark_goes() -> None:
     shrunk = a_container(requests=amounts(50, 100 * MIB))
-    pod, autoscaler = replace(boosted(), containers=(shrunk,)), boosting(DOWN)
+    pod, autoscaler = structs.replace(boosted(), containers=(shrunk,)), boosting(DOWN)
     asked = PodMemory(
         unboost_asked={"app": Allocation(amounts(50), {})},
         unboost_cause=EndOfBoost.UNSCHEDULABLE,
@@ -752,7 +753,7 @@ def test_an_end_keeps_its_cause_until_the_mark_goes() -> None:
 
 def test_a_marked_pod_whose_resize_is_put_off_goes_back_without_growing() -> None:
     has = amounts(400, 100 * MIB)
-    pod = replace(
+    pod = structs.replace(
         boosted(ready=minutes(2), resize=ResizeState.DEFERRED),
         containers=(a_container(requests=amounts(900, 100 * MIB), status=Allocation(has)),),
     )

@@ -2,6 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.makers.plans import (
     DOWN,
     REPLICA_SET,
@@ -237,7 +238,7 @@ def test_the_explanation_counts_the_ready_pods_of_a_ready_one() -> None:
 
 def test_a_leader_grows_at_once_while_another_replica_is_missing() -> None:
     leader = an_autoscaler(UP, name="leader", selector=selecting("leader"), mode=IN_PLACE)
-    promoted = replace(leader_and_followers()[1], labels={"role": "leader"})
+    promoted = structs.replace(leader_and_followers()[1], labels={"role": "leader"})
     snapshot = snapshot_of([promoted], leader, configured_replicas={REPLICA_SET: 3})
 
     assert by_pod(planned(snapshot)) == {"web-1": "Resize"}
@@ -256,9 +257,9 @@ def test_f24_resizes_that_restart_containers_keep_to_the_budget() -> None:
     pods = [a_pod(restarting, name=f"web-{index}") for index in range(4)]
 
     outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=IN_PLACE)))
-    down = replace(pods[0], phase=PodPhase.PENDING)
+    down = structs.replace(pods[0], phase=PodPhase.PENDING)
     later = planned(snapshot_of([down, *pods[1:]], an_autoscaler(UP, mode=IN_PLACE)))
-    two_down = [replace(pod, phase=PodPhase.PENDING) for pod in pods[:2]]
+    two_down = [structs.replace(pod, phase=PodPhase.PENDING) for pod in pods[:2]]
     at_last = planned(snapshot_of([*two_down, *pods[2:]], an_autoscaler(UP, mode=IN_PLACE)))
 
     assert told(outcomes) == ["Resize"] + ["BudgetSpent"] * 3
@@ -294,7 +295,7 @@ def test_groups_of_one_autoscaler_have_their_own_budgets() -> None:
     old = OwnerReference("ReplicaSet", "web-0")
     pods = [
         *several(2),
-        *(replace(pod, owner=old, name=f"old-{pod.name}") for pod in several(2)),
+        *(structs.replace(pod, owner=old, name=f"old-{pod.name}") for pod in several(2)),
     ]
     counts = {REPLICA_SET: 2, REPLICA_SET._replace(name="web-0"): 2}
 
@@ -310,7 +311,7 @@ def test_groups_of_one_autoscaler_have_their_own_budgets() -> None:
 
 def test_a_custom_workload_without_a_scale_is_not_emptied() -> None:
     rollout = OwnerReference("Rollout", "web")
-    pods = [replace(pod, owner=rollout) for pod in several(4)]
+    pods = [structs.replace(pod, owner=rollout) for pod in several(4)]
 
     outcomes = planned(snapshot_of(pods, an_autoscaler(UP), configured_replicas={}))
 
@@ -362,7 +363,7 @@ def test_a_pod_that_changes_its_role_is_judged_by_the_other_autoscaler_at_once()
         a_recommendation(target=SMALL), name="follower", selector=selecting("follower")
     )
     pods = leader_and_followers()
-    promoted = replace(pods[1], labels={"role": "leader"})
+    promoted = structs.replace(pods[1], labels={"role": "leader"})
 
     before = by_pod(planned(snapshot_of(pods, leader, follower)))
     after = by_pod(planned(snapshot_of([pods[0], promoted, pods[2]], leader, follower)))

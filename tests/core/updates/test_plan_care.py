@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import (
     DOWN,
     REPLICA_SET,
@@ -98,7 +99,7 @@ def test_a_sibling_of_the_wanted_size_shows_that_it_can_be_had(
     target: int, current: int, other: int, evictions: int
 ) -> None:
     pods = several(10, containers=(a_container(requests=amounts(current, 100 * MIB)),))
-    sibling = replace(
+    sibling = structs.replace(
         pods[-1], containers=(a_container(requests=amounts(other, 100 * MIB)),), uid="x", name="x"
     )
     wanted = a_recommendation(
@@ -327,7 +328,7 @@ def test_pods_that_are_alike_are_judged_by_their_own_kinds_of_containers() -> No
     # A sidecar runs beside the init container, for which 450m are set aside.
     envelope = Envelope(amounts(500), {}, amounts(450))
     app, helper = (a_container(name, requests=amounts(10)) for name in ("app", "helper"))
-    sidecar = replace(helper, kind=ContainerKind.SIDECAR)
+    sidecar = structs.replace(helper, kind=ContainerKind.SIDECAR)
     pods = [
         a_pod(app, helper, name="regular", envelope=envelope),
         a_pod(app, sidecar, name="sidecar", envelope=envelope),
@@ -512,7 +513,7 @@ def test_one_pod_of_a_workload_that_lacks_another_is_tried_again(
     ready_since = None if is_killed else NOW - hours(2)
     small = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
     pods = [
-        replace(a_pod(small, name=f"web-{place}", age=hours(3)), ready_since=ready_since)
+        structs.replace(a_pod(small, name=f"web-{place}", age=hours(3)), ready_since=ready_since)
         for place in range(3)
     ]
     lacking = {WEB: Lack(NOW - minutes(minutes_ago))}

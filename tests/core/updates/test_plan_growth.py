@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.makers.plans import (
     DOWN,
     REPLICA_SET,
@@ -406,7 +407,7 @@ def test_f16_also_an_oom_looping_workload_waits_for_the_effect_of_its_evictions(
 
 def test_of_a_workload_the_pods_that_are_oom_killed_come_first() -> None:
     healthy = a_pod(a_container(requests=amounts(10, 10 * MIB)), name="healthy", ready_since=NOW)
-    dying = replace(oom_looping(1)[0], name="dying", uid="dying")
+    dying = structs.replace(oom_looping(1)[0], name="dying", uid="dying")
 
     assert by_pod(planned(snapshot_of([healthy, dying], an_autoscaler(UP)))) == {
         "dying": "Evict",

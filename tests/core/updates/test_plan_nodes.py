@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from msgspec import structs
 from support.makers.plans import by_pod, planned, several, snapshot_of, told
 from support.makers.records import (
     MIB,
@@ -129,7 +130,7 @@ def test_d25_nothing_is_restarted_for_a_part() -> None:
 
 def pinned(pod: Pod) -> Pod:
     only = NodeTerm(fields=(NodeExpression("metadata.name", "In", ("one",)),))
-    return replace(pod, placement=Placement(terms=(only,)))
+    return structs.replace(pod, placement=Placement(terms=(only,)))
 
 
 def test_d25_a_pod_that_may_go_nowhere_else_is_not_evicted_for_room() -> None:
@@ -234,7 +235,7 @@ def test_a_pod_with_such_demands_is_evicted_if_its_own_node_has_room_and_a_slot(
     memories = {(pod.uid, autoscaler.identity): memory for pod in pods}
     full, free = (
         snapshot_of(
-            [replace(pod, containers=(asking(500),)) for pod in pods],
+            [structs.replace(pod, containers=(asking(500),)) for pod in pods],
             autoscaler,
             node_use=replace(nodes, pod_counts={"one": count}),
             pod_memory=memories,
@@ -438,7 +439,7 @@ def test_a_resize_that_waits_for_room_already_goes_on_as_before() -> None:
 def test_d25_a_rescue_in_place_needs_room_as_well(left: NodeUse, expected: str) -> None:
     last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
     dying = a_container(requests=amounts(100, 100 * MIB), last_termination=last)
-    pods = [replace(pod, containers=(dying,)) for pod in several(2, node_name="one")]
+    pods = [structs.replace(pod, containers=(dying,)) for pod in several(2, node_name="one")]
     cure = replace(UP, target=amounts(500, 200 * MIB))
     autoscaler = an_autoscaler(cure, mode=UpdateMode.RECREATE)
     refused = PodMemory(eviction=Retry(1, NOW + minutes(1)))
@@ -513,7 +514,7 @@ def test_d25_no_pod_is_evicted_to_come_back_smaller_than_it_needs(
 def test_d25_a_pod_without_a_node_is_cut_to_the_largest() -> None:
     snapshot = on_large_node(amounts(7000, 100 * MIB), UpdateMode.RECREATE, (LITTLE,))
     pods = [
-        replace(each, pod=replace(each.pod, node_name="", phase=PodPhase.PENDING))
+        replace(each, pod=structs.replace(each.pod, node_name="", phase=PodPhase.PENDING))
         for each in snapshot.pods
     ]
 

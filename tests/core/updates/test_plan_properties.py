@@ -6,6 +6,7 @@ from datetime import timedelta
 from random import Random
 
 from hypothesis import assume, given
+from msgspec import structs
 from support.makers.plans import share_wanting_change
 from support.makers.records import NOW, an_autoscaler, minutes
 from support.strategies.plans import (
@@ -306,7 +307,9 @@ LATER = [{}, {WEB: Retry(1, NOW + minutes(1))}, {WEB: Retry(1, NOW + minutes(30)
 def a_plain_snapshot(dice: Random) -> Snapshot:
     """A cluster in which nothing but time stands between pods and their change."""
     pods = [
-        replace(a_pod(dice, f"web-{number}"), owner=OWNERS[0], phase=PodPhase.RUNNING, resize=None)
+        structs.replace(
+            a_pod(dice, f"web-{number}"), owner=OWNERS[0], phase=PodPhase.RUNNING, resize=None
+        )
         for number in range(dice.randint(1, 6))
     ]
     autoscaler = dice.choice([PLAIN, GROWING, SHRINKING])

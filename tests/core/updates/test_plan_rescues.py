@@ -1,10 +1,10 @@
 """Memory in place for pods that are OOM-killed early and whose change as a whole must wait."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from msgspec import structs
 from support.makers.plans import REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
 from support.makers.records import (
     BOOST_TOLD,
@@ -173,7 +173,11 @@ def test_only_a_restart_of_what_works_asks_the_disruption_budgets(
     ready_since: datetime | None,
 ) -> None:
     dying = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
-    pods = [a_pod(dying, name="web-0", ready_since=ready_since), READY, replace(READY, name="last")]
+    pods = [
+        a_pod(dying, name="web-0", ready_since=ready_since),
+        READY,
+        structs.replace(READY, name="last"),
+    ]
     outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=UpdateMode.IN_PLACE)))
     (outcome,) = [each for each in outcomes if each.pod.name == "web-0"]
 

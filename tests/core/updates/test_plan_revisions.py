@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.makers.plans import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
 from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minutes
 
@@ -97,7 +98,7 @@ def test_not_even_oom_kills_roll_out_a_staged_revision(*, resizes: bool, expecte
 
 def ready(pod: Pod) -> Pod:
     """Return the pod as one that is ready."""
-    return replace(pod, ready_since=NOW - minutes(9))
+    return structs.replace(pod, ready_since=NOW - minutes(9))
 
 
 @pytest.mark.parametrize(

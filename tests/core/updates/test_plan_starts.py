@@ -1,8 +1,7 @@
 """Plans for pods on a node that do not run yet: their init containers are at work."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from support.makers.plans import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
 from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minutes
 
@@ -98,7 +97,7 @@ def test_where_its_node_cannot_resize_it_only_an_eviction_helps(
         kind=ContainerKind.SIDECAR,
         last_termination=KILLED,
     )
-    pods = [replace(pod, resize=ResizeState.INFEASIBLE) for pod in three_starting(asked)]
+    pods = [structs.replace(pod, resize=ResizeState.INFEASIBLE) for pod in three_starting(asked)]
 
     assert told(planned(snapshot_of(pods, an_autoscaler(UP, mode=mode)))) == [expected] * 3
 

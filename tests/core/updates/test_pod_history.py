@@ -1,8 +1,8 @@
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from support.makers.records import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.core.changes.outcomes import Unboost
@@ -77,8 +77,8 @@ def test_a_pod_that_nobody_governed_before_has_not_changed_its_role() -> None:
 
 
 def test_the_time_of_a_resize_is_its_own() -> None:
-    first = remembered(replace(POD, resize=ResizeState.IN_PROGRESS), ONE)
-    later = [(replace(POD, resize=ResizeState.DEFERRED), ONE)]
+    first = remembered(structs.replace(POD, resize=ResizeState.IN_PROGRESS), ONE)
+    later = [(structs.replace(POD, resize=ResizeState.DEFERRED), ONE)]
     still = ({POD.uid: first} | recall({POD.uid: first}, later, NOW + minutes(3)))[POD.uid]
     over = remembered(POD, ONE, still)
 
@@ -92,7 +92,9 @@ def test_what_was_just_asked_for_is_not_taken_for_ended_before_the_view_shows_it
 
     assert remembered(POD, ONE, asked).memory.resize.resize_since == NOW
     assert (
-        remembered(replace(POD, resource_version="2"), ONE, asked).memory.resize.resize_since
+        remembered(
+            structs.replace(POD, resource_version="2"), ONE, asked
+        ).memory.resize.resize_since
         is None
     )
 
@@ -126,7 +128,7 @@ def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> N
 
 
 def test_a_mark_that_was_removed_is_forgotten_once_the_view_shows_that() -> None:
-    marked = replace(POD, annotations={annotation_name("app"): "{}"})
+    marked = structs.replace(POD, annotations={annotation_name("app"): "{}"})
     done = after_unboost(FRESH, Unboost(marked, ONE, ("app",), {}), NOW)
 
     assert remembered(marked, ONE, done).memory.unmarked == {"app"}
@@ -189,11 +191,11 @@ def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:
     assert protected.memory.eviction.is_due(NOW + minutes(1))
 
 
-SHOWN = replace(POD, resource_version="2")
+SHOWN = structs.replace(POD, resource_version="2")
 RESTARTING = a_pod(
     a_container(requests=amounts(1, MIB), restarts_on_resize=True), resource_version="2"
 )
-BEFORE = replace(RESTARTING, resource_version="1", ready_since=NOW)
+BEFORE = structs.replace(RESTARTING, resource_version="1", ready_since=NOW)
 BEHIND = a_pod(
     a_container(
         requests=amounts(2, MIB), status=Allocation(amounts(1, MIB)), restarts_on_resize=True
@@ -213,18 +215,20 @@ RESIZED = after_resize(FRESH, BEFORE, NOW)
         ),
         pytest.param(RESIZED, BEFORE, minutes(1), True, id="not shown yet"),
         pytest.param(RESIZED, BEFORE, minutes(6), False, id="for too long"),
-        pytest.param(RESIZED, replace(RESTARTING, ready_since=NOW), minutes(1), False, id="done"),
+        pytest.param(
+            RESIZED, structs.replace(RESTARTING, ready_since=NOW), minutes(1), False, id="done"
+        ),
         pytest.param(RESIZED, BEHIND, minutes(1), True, id="the kubelet is behind"),
         pytest.param(
             RESIZED,
-            replace(RESTARTING, ready_since=NOW, resize=ResizeState.IN_PROGRESS),
+            structs.replace(RESTARTING, ready_since=NOW, resize=ResizeState.IN_PROGRESS),
             minutes(1),
             True,
             id="under way",
         ),
         pytest.param(
             RESIZED,
-            replace(BEHIND, resize=ResizeState.DEFERRED),
+            structs.replace(BEHIND, resize=ResizeState.DEFERRED),
             minutes(1),
             False,
             id="put off, which disturbs nothing",
@@ -232,7 +236,7 @@ RESIZED = after_resize(FRESH, BEFORE, NOW)
         pytest.param(RESIZED, RESTARTING, minutes(1), True, id="restarting"),
         pytest.param(
             after_succession(FRESH, NOW),
-            replace(POD, ready_since=None),
+            structs.replace(POD, ready_since=None),
             minutes(1),
             True,
             id="a successor that is not ready",
@@ -242,14 +246,14 @@ RESIZED = after_resize(FRESH, BEFORE, NOW)
         ),
         pytest.param(
             after_succession(FRESH, NOW),
-            replace(POD, ready_since=None),
+            structs.replace(POD, ready_since=None),
             minutes(6),
             False,
             id="a successor that never will be",
         ),
         pytest.param(
             after_succession(FRESH, NOW),
-            replace(POD, ready_since=None, created_at=NOW + minutes(20)),
+            structs.replace(POD, ready_since=None, created_at=NOW + minutes(20)),
             minutes(21),
             True,
             id="a successor that came late",

@@ -1,9 +1,9 @@
 """Boosts end early where they fill a quota that missing pods need (D19)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.makers.plans import REPLICA_SET, UP, boosted, boosting, planned, snapshot_of
 from support.makers.records import NOW, hours, minutes
 
@@ -85,7 +85,7 @@ def test_boosts_go_on_where_their_end_would_not_help(quota: Quota) -> None:
 
 def test_a_pod_that_does_not_run_yet_gives_nothing_back() -> None:
     first, second = a_crowd(2)
-    pods = [replace(first, phase=PodPhase.PENDING), second]
+    pods = [structs.replace(first, phase=PodPhase.PENDING), second]
     quotas = {"default": [Quota("default", "team", {CPU: 0})]}
     snapshot = snapshot_of(pods, boosting(UP), quotas=quotas, **short_of(3))
 
@@ -94,7 +94,7 @@ def test_a_pod_that_does_not_run_yet_gives_nothing_back() -> None:
 
 def test_pods_that_are_about_to_end_make_room_by_themselves() -> None:
     pods = a_crowd(3)
-    leaving = replace(pods[0], is_deleting=True)
+    leaving = structs.replace(pods[0], is_deleting=True)
     quotas = {"default": [Quota("default", "team", {CPU: 0})]}
     near = snapshot_of([leaving, *pods[1:]], boosting(), quotas=quotas, **short_of(6))
     far = snapshot_of([leaving, *pods[1:]], boosting(), quotas=quotas, **short_of(7))

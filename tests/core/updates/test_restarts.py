@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from support.makers.plans import REPLICA_SET, SMALL, UP, planned, snapshot_of, told
 from support.makers.records import NOW, a_container, a_pod, an_autoscaler, minutes
 
@@ -23,10 +24,12 @@ OTHER = WorkloadName("default", "ReplicaSet", "other-1")
     ("pod", "ago", "waits"),
     [
         pytest.param(READY, timedelta(), True, id="nothing shows yet"),
-        pytest.param(replace(READY, ready_since=None), timedelta(1e-5), True, id="it restarts"),
+        pytest.param(
+            structs.replace(READY, ready_since=None), timedelta(1e-5), True, id="it restarts"
+        ),
         pytest.param(READY, RESTART_GAP, False, id="by now it shows"),
-        pytest.param(replace(READY, ready_since=NOW), timedelta(), False, id="ready again"),
-        pytest.param(replace(READY, uid="new"), timedelta(), False, id="another pod"),
+        pytest.param(structs.replace(READY, ready_since=NOW), timedelta(), False, id="ready again"),
+        pytest.param(structs.replace(READY, uid="new"), timedelta(), False, id="another pod"),
         pytest.param(None, timedelta(), False, id="gone"),
     ],
 )
@@ -43,7 +46,7 @@ def owned(owner: WorkloadName, *, is_ready: bool = True) -> list[Pod]:
     reference = OwnerReference(owner.kind, owner.name)
     since = NOW - minutes(9) if is_ready else None
     return [
-        replace(
+        structs.replace(
             a_pod(container, name=f"{owner.name}-{index}", ready_since=since),
             owner=reference,
         )
@@ -101,5 +104,7 @@ def test_no_ready_pod_is_evicted_while_another_one_of_the_namespace_restarts() -
 
     assert told(planned(snapshot)) == ["BudgetSpent"] * 3
     assert "Evict" in told(planned(replace(snapshot, gaps={"default": NOW})))
-    down = [replace(each, pod=replace(each.pod, ready_since=None)) for each in snapshot.pods]
+    down = [
+        replace(each, pod=structs.replace(each.pod, ready_since=None)) for each in snapshot.pods
+    ]
     assert "Evict" in told(planned(replace(snapshot, pods=down)))

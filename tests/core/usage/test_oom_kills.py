@@ -1,10 +1,10 @@
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.records import MIB, a_container, a_pod, amounts, minutes
 
 from trimtab.core.model.pods import Allocation, Container, Termination
@@ -18,10 +18,10 @@ def killed(minute: float, reason: str = "OOMKilled") -> Termination:
 
 
 RUNNING = a_container(requests=amounts(100, 128 * MIB), is_running=True)
-DOWN = replace(RUNNING, is_running=False, termination=killed(1))
-WAITING = replace(RUNNING, is_running=False, last_termination=killed(1), restart_count=1)
-AGAIN = replace(WAITING, is_running=True)
-CRASHED = replace(RUNNING, is_running=False, termination=killed(1, "Error"))
+DOWN = structs.replace(RUNNING, is_running=False, termination=killed(1))
+WAITING = structs.replace(RUNNING, is_running=False, last_termination=killed(1), restart_count=1)
+AGAIN = structs.replace(WAITING, is_running=True)
+CRASHED = structs.replace(RUNNING, is_running=False, termination=killed(1, "Error"))
 
 
 def kills_seen(*looks: Container) -> list[OomKill]:
@@ -42,15 +42,17 @@ def kills_seen(*looks: Container) -> list[OomKill]:
         pytest.param((WAITING, AGAIN), 0, id="waiting to running is no new kill"),
         pytest.param((RUNNING, CRASHED), 0, id="another reason to end"),
         pytest.param(
-            (RUNNING, AGAIN, replace(AGAIN, last_termination=killed(9), restart_count=2)),
+            (RUNNING, AGAIN, structs.replace(AGAIN, last_termination=killed(9), restart_count=2)),
             2,
             id="killed again later",
         ),
         pytest.param(
-            (RUNNING, replace(AGAIN, termination=killed(9))), 2, id="two kills between two looks"
+            (RUNNING, structs.replace(AGAIN, termination=killed(9))),
+            2,
+            id="two kills between two looks",
         ),
         pytest.param(
-            (RUNNING, replace(DOWN, termination=Termination("OOMKilled"))),
+            (RUNNING, structs.replace(DOWN, termination=Termination("OOMKilled"))),
             0,
             id="a kill without a time cannot be told from others",
         ),
@@ -61,31 +63,31 @@ def test_f7_a_kill_is_counted_exactly_once(looks: tuple[Container, ...], expecte
 
 
 def test_a_kill_tells_the_request_that_was_not_enough() -> None:
-    larger = replace(AGAIN, spec=Allocation(amounts(100, 512 * MIB)))
+    larger = structs.replace(AGAIN, spec=Allocation(amounts(100, 512 * MIB)))
 
     assert kills_seen(RUNNING, DOWN) == [OomKill("app", 128 * MIB, START + minutes(1))]
     assert kills_seen(RUNNING, larger) == [OomKill("app", 128 * MIB, START + minutes(1))]
 
 
 def test_what_the_kubelet_says_counts_more_than_the_spec() -> None:
-    resized = replace(DOWN, status=Allocation(amounts(100, 256 * MIB)))
+    resized = structs.replace(DOWN, status=Allocation(amounts(100, 256 * MIB)))
 
     assert kills_seen(RUNNING, resized)[0].memory_bytes == 256 * MIB
 
 
 def test_a_container_without_a_request_was_killed_with_nothing() -> None:
     bare = a_container(is_running=True)
-    (kill,) = kills_seen(bare, replace(bare, termination=killed(3), is_running=False))
+    (kill,) = kills_seen(bare, structs.replace(bare, termination=killed(3), is_running=False))
 
     assert kill.memory_bytes == 0
 
 
 def test_a_container_that_was_not_there_before_tells_nothing() -> None:
-    assert find_oom_kills(a_pod(RUNNING), a_pod(RUNNING, replace(DOWN, name="new"))) == ()
+    assert find_oom_kills(a_pod(RUNNING), a_pod(RUNNING, structs.replace(DOWN, name="new"))) == ()
 
 
 states = st.builds(
-    lambda down, last, count, running: replace(
+    lambda down, last, count, running: structs.replace(
         RUNNING,
         is_running=running,
         termination=None if down is None else killed(down),
@@ -116,7 +118,9 @@ def test_no_look_shows_a_kill_that_the_one_before_already_showed(looks: list[Con
         pytest.param(DOWN, [1], id="it lies dead"),
         pytest.param(AGAIN, [1], id="it runs again"),
         pytest.param(CRASHED, [], id="it ended for another reason"),
-        pytest.param(replace(AGAIN, termination=killed(9)), [1, 9], id="it was killed twice"),
+        pytest.param(
+            structs.replace(AGAIN, termination=killed(9)), [1, 9], id="it was killed twice"
+        ),
     ],
 )
 def test_a_pod_never_seen_before_shows_all_its_kills(
@@ -135,7 +139,7 @@ def test_a_pod_never_seen_before_shows_all_its_kills(
         pytest.param(WAITING, 0, id="it is about to run again"),
         pytest.param(DOWN, 1, id="it still has what it was killed with"),
         pytest.param(
-            replace(WAITING, termination=killed(2, "Error")), 0, id="the resize restarts it"
+            structs.replace(WAITING, termination=killed(2, "Error")), 0, id="the resize restarts it"
         ),
     ],
 )

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from simulation.bare_cluster import a_node, a_placed_pod, a_world
 from support.makers.records import MIB, a_container, amounts
 
@@ -82,14 +81,14 @@ def test_a_resource_without_a_quota_is_not_counted() -> None:
 def test_of_a_pod_that_is_there_only_growth_is_charged(cpu: int, *, is_refused: bool) -> None:
     before = requesting(100, "a")
     world = a_world_with(before, requesting(900, "b"), quota=amounts(cpu=500))
-    after = replace(before, containers=requesting(cpu).containers)
+    after = structs.replace(before, containers=requesting(cpu).containers)
 
     assert bool(find_quota_flaw(world, after, before=before)) is is_refused
 
 
 def test_a_pod_that_is_being_shrunk_costs_what_it_still_has() -> None:
     (container,) = requesting(100).containers
-    shrinking = replace(container, status=Allocation(amounts(350)))
+    shrinking = structs.replace(container, status=Allocation(amounts(350)))
     world = a_world_with(requesting(100, "a", containers=(shrinking,)), quota=amounts(cpu=400))
 
     assert find_quota_flaw(world, requesting(100))

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from simulation.bare_cluster import a_node, a_placed_pod
 from support.makers.records import MIB, a_container, amounts
 
@@ -25,8 +24,8 @@ def to(
 ) -> tuple[Pod, Pod]:
     """A pod before and after a resize of its container."""
     before = a_placed_pod(container)
-    after = replace(before.containers[0], spec=Allocation(requests, limits))
-    return before, replace(before, containers=(after,))
+    after = structs.replace(before.containers[0], spec=Allocation(requests, limits))
+    return before, structs.replace(before, containers=(after,))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_a_resize_that_the_server_refuses_names_the_field(
     [
         pytest.param(BURSTABLE, True, id="not while it runs"),
         pytest.param(
-            replace(BURSTABLE, restarts_on_resize=frozenset(BOTH)),
+            structs.replace(BURSTABLE, restarts_on_resize=frozenset(BOTH)),
             False,
             id="but where it restarts",
         ),
@@ -111,21 +110,23 @@ def test_an_older_server_lets_memory_limits_only_grow(
 
 def test_a_node_that_does_not_tell_what_containers_have_cannot_resize() -> None:
     before, after = to(BURSTABLE, amounts(200, 100 * MIB), amounts(memory=200 * MIB))
-    silent = replace(before, containers=(replace(before.containers[0], status=None),))
+    silent = structs.replace(
+        before, containers=(structs.replace(before.containers[0], status=None),)
+    )
 
     assert [flaw.field for flaw in find_resize_flaws(silent, after, USUAL)] == ["spec"]
 
 
 def test_a_pod_that_does_not_run_yet_may_be_resized() -> None:
     before, after = to(BURSTABLE, amounts(200, 100 * MIB), amounts(memory=200 * MIB))
-    waiting = replace(before.containers[0], status=None, is_running=False)
+    waiting = structs.replace(before.containers[0], status=None, is_running=False)
 
-    assert find_resize_flaws(replace(before, containers=(waiting,)), after, USUAL) == []
+    assert find_resize_flaws(structs.replace(before, containers=(waiting,)), after, USUAL) == []
 
 
 def test_a_resize_changes_nothing_but_resources() -> None:
     before, after = to(BURSTABLE, amounts(200, 100 * MIB), amounts(memory=200 * MIB))
-    patched = replace(after, labels={"app": "other"}, annotations={"note": "1"})
+    patched = structs.replace(after, labels={"app": "other"}, annotations={"note": "1"})
 
     assert resized(before, patched) == after
 

@@ -3,6 +3,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from msgspec import structs
 from simulation.bare_cluster import a_node, a_placed_pod, a_world, passing, virtually
 from support.makers.records import MIB, a_recommendation, amounts, an_autoscaler
 
@@ -114,7 +115,7 @@ async def test_a_successor_of_the_same_name_is_not_ended_with_its_predecessor() 
     played = Played()
     played.serving.delete_pod(played.pod)
     played.serving.remove_pod(played.pod)
-    successor = played.world.pods.put(replace(played.pod, uid="other"))
+    successor = played.world.pods.put(structs.replace(played.pod, uid="other"))
     played.serving.delete_pod(played.pod)
     await passing(minutes=1)
 
@@ -142,7 +143,7 @@ async def test_an_evicted_pod_is_deleted_and_told_of() -> None:
 @virtually
 async def test_a_pod_that_is_not_the_one_seen_is_not_evicted(change: dict[str, object]) -> None:
     played = Played()
-    current = played.world.pods.put(replace(played.pod, **change))  # type: ignore[arg-type]
+    current = played.world.pods.put(structs.replace(played.pod, **change))
 
     with pytest.raises(ConflictError):
         played.serving.evict("updater", played.pod)
@@ -190,7 +191,7 @@ async def test_two_evictions_in_one_moment_do_not_both_pass_a_budget_for_one() -
 async def test_an_eviction_in_vain_costs_the_budget_all_the_same() -> None:
     played = Played()
     other = played.world.pods.put(a_placed_pod(name="web-1"))
-    played.world.pods.put(replace(played.pod, labels={"app": "web", "role": "leader"}))
+    played.world.pods.put(structs.replace(played.pod, labels={"app": "web", "role": "leader"}))
     played.world.budgets.put(DisruptionBudget("default", "web", WEB, min_available=1))
     with pytest.raises(ConflictError):
         played.serving.evict("updater", played.pod)
@@ -215,11 +216,11 @@ async def test_a_resize_changes_the_spec_and_leaves_the_status_to_the_kubelet() 
 @virtually
 async def test_a_pod_that_has_changed_since_is_resized_if_it_is_still_that_pod() -> None:
     played = Played()
-    played.world.pods.put(replace(played.pod, labels={"app": "web", "role": "leader"}))
+    played.world.pods.put(structs.replace(played.pod, labels={"app": "web", "role": "leader"}))
     played.serving.resize("updater", played.pod, MORE)
 
     assert played.told == [PodResized]
-    played.world.pods.put(replace(played.pod, uid="other"))
+    played.world.pods.put(structs.replace(played.pod, uid="other"))
     with pytest.raises(ConflictError):
         played.serving.resize("updater", played.pod, MORE)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from simulation.toys import (
     SELECTOR,
     USUAL,
@@ -78,7 +79,7 @@ KILLED = Container("app", spec=Allocation(USUAL), last_termination=OOM_KILL)
 
 
 RESTARTING = Container("app", spec=Allocation(USUAL), restarts_on_resize=frozenset(BOTH))
-DYING = replace(RESTARTING, last_termination=OOM_KILL)
+DYING = structs.replace(RESTARTING, last_termination=OOM_KILL)
 WITHOUT_EFFECT = Condition(UpdateConditionType.WITHOUT_EFFECT, "True")
 
 
@@ -137,9 +138,9 @@ def taken_back(state: ResizeState, millicores: int = 100) -> Scene:
         has = Allocation(USUAL)
         grown = Container("app", spec=Allocation(amounts(200, 200 * MIB)), status=has)
         boosted = stage.put_pods(1, annotations=BOOSTED)[0]
-        waiting = replace(boosted, annotations={}, containers=(grown,), resize=state)
-        again = replace(grown, spec=Allocation({**USUAL, Resource.CPU: millicores}))
-        undone = replace(waiting, containers=(again,))
+        waiting = structs.replace(boosted, annotations={}, containers=(grown,), resize=state)
+        again = structs.replace(grown, spec=Allocation({**USUAL, Resource.CPU: millicores}))
+        undone = structs.replace(waiting, containers=(again,))
         for before, after in ((boosted, waiting), (waiting, undone)):
             stage.tell(PodResized(stage.world.now(), "updater", before, after))
 
@@ -175,7 +176,7 @@ def admitted(cpu: int, *, annotations: dict[str, str] | None = None) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler(LARGER, policies=(POLICY,))
         wanted = stage.put_pods(1)[0]
-        pod = replace(wanted, annotations=annotations or {})
+        pod = structs.replace(wanted, annotations=annotations or {})
         patch = set_amounts(wanted, "requests", amounts(cpu))
         stage.tell(PodCreated(stage.world.now(), pod, pod, patch, webhook_answered=True))
 
@@ -225,7 +226,7 @@ def evicted_beside(*, is_ready: bool) -> Scene:
         _, other = stage.put_pods(2)
         stage.put_autoscaler(LARGER)
         if not is_ready:
-            stage.world.pods.put(replace(other, ready_since=None))
+            stage.world.pods.put(structs.replace(other, ready_since=None))
         await stage.wait(timedelta(hours=1))
         await stage.play(EvictEverything(most=1))
 
@@ -442,7 +443,7 @@ def restless_job(
         stage.put_autoscaler(SMALLER, target=TargetReference(kind, "job"))
         stage.inspector.expect_quiet()
         if minutes is not None:
-            after = stage.world.pods.put(replace(pod, annotations={}))
+            after = stage.world.pods.put(structs.replace(pod, annotations={}))
             stage.tell(PodPatched(stage.world.now(), "updater", pod, after))
             await stage.wait(timedelta(minutes=minutes))
         more = a_recommendation(target=target or amounts(60, 50 * MIB))

@@ -2,6 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from simulation.toys import Stage
 from support.makers.records import a_recommendation, amounts
 
@@ -79,7 +80,7 @@ def test_a_pod_may_seem_to_be_what_its_labels_were_a_moment_ago() -> None:
         stage.put_autoscaler(name="leaders", selector=LEADERS)
         pod = stage.put_pods(1, labels={"app": "web", "role": "leader"})[0]
         await stage.wait(after(60))
-        pod = stage.world.pods.put(replace(pod, labels={"app": "web"}))
+        pod = stage.world.pods.put(structs.replace(pod, labels={"app": "web"}))
 
         assert past.governors(pod, acts_on_running_pods)
         assert past.relabelled_at(WorkloadName("default", "Deployment", "web")) is not None

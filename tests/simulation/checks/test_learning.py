@@ -141,7 +141,7 @@ def relabelled(*, relabel: bool) -> Scene:
         less = replace(WHOLE.memory_histogram, total_weight=0.5)
         await stage.play(SaveCheckpoints((WHOLE,)))
         if relabel:
-            stage.world.pods.put(replace(pod, labels={**pod.labels, "role": "leader"}))
+            stage.world.pods.put(structs.replace(pod, labels={**pod.labels, "role": "leader"}))
         await stage.play(SaveCheckpoints((replace(WHOLE, memory_histogram=less),)))
 
     return scene
@@ -214,7 +214,7 @@ def killed(*, target: int, older: bool = False) -> Scene:
             stage.world.checkpoints.put(replace(CHECKPOINT, name="web-app"))
         pod = stage.put_pods(1)[0]
         spec = structs.replace(pod.containers[0].spec, requests=amounts(100, 200 * MIB))
-        pod = replace(pod, containers=(replace(pod.containers[0], spec=spec),))
+        pod = structs.replace(pod, containers=(structs.replace(pod.containers[0], spec=spec),))
         now = stage.world.now()
         stage.tell(UsageTold(now, "recommender", reading(now)))
         stage.tell(ContainerKilled(now, pod, "app", 300 * MIB, 200 * MIB))

@@ -1,9 +1,9 @@
 """Every checker of outcomes objects to its sin, and has nothing against the honest twin."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 from support.makers.records import BOOST_TOLD, MIB, a_recommendation, amounts
 
@@ -179,7 +179,7 @@ def unmarked(*, spec: int, status: int) -> Scene:
     async def scene(stage: Stage) -> None:
         container = a_container(amounts(spec, 100 * MIB), amounts(status, 100 * MIB))
         before = stage.put_pods(1, annotations=BOOSTED, containers=(container,))[0]
-        after = stage.world.pods.put(replace(before, annotations={}))
+        after = stage.world.pods.put(structs.replace(before, annotations={}))
         stage.tell(PodPatched(stage.world.now(), "updater", before, after))
 
     return scene
@@ -193,7 +193,7 @@ def evicted_after_its_mark(*, reported: int) -> Scene:
         pod = stage.put_pods(1, annotations=BOOSTED, containers=(boosted,))[0]
         asked = a_container(amounts(100, 100 * MIB), amounts(reported, 100 * MIB))
         pod = stage.world.pods.put(
-            replace(pod, annotations={}, containers=(asked,), resize=ResizeState.INFEASIBLE)
+            structs.replace(pod, annotations={}, containers=(asked,), resize=ResizeState.INFEASIBLE)
         )
         stage.serving.evict("updater", pod)
 
@@ -206,7 +206,7 @@ def ended(*, after: Resources, boosted: bool = True) -> Scene:
     async def scene(stage: Stage) -> None:
         old = a_container(amounts(300, 300 * MIB))
         before = stage.put_pods(1, annotations=BOOSTED if boosted else {}, containers=(old,))[0]
-        resized = replace(before, containers=(a_container(after),))
+        resized = structs.replace(before, containers=(a_container(after),))
         stage.tell(PodResized(stage.world.now(), "updater", before, resized))
 
     return scene
@@ -229,7 +229,7 @@ def gated(
         if millicores is None:
             stage.tell(PodEvicted(now, "updater", pod))
             return
-        after = replace(pod, containers=(a_container(amounts(millicores, target * MIB)),))
+        after = structs.replace(pod, containers=(a_container(amounts(millicores, target * MIB)),))
         stage.tell(PodResized(now, "updater", pod, after))
 
     return scene
@@ -241,7 +241,7 @@ def marked(boost: CpuBoost | None) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler(LARGER, boost=boost)
         wanted = stage.put_pods(1)[0]
-        pod = stage.world.pods.put(replace(wanted, annotations=BOOSTED))
+        pod = stage.world.pods.put(structs.replace(wanted, annotations=BOOSTED))
         stage.tell(PodCreated(stage.world.now(), wanted, pod, (), webhook_answered=True))
 
     return scene
@@ -301,7 +301,9 @@ def given(limit: int, *, own_limit: int = 200, request: int = 50) -> Scene:
     async def scene(stage: Stage) -> None:
         own = a_container(amounts(100), limits=amounts(own_limit))
         wanted = stage.put_pods(1, containers=(own,))[0]
-        pod = replace(wanted, containers=(a_container(amounts(request), limits=amounts(limit)),))
+        pod = structs.replace(
+            wanted, containers=(a_container(amounts(request), limits=amounts(limit)),)
+        )
         patch = set_amounts(wanted, "requests", amounts(request))
         stage.tell(PodCreated(stage.world.now(), wanted, pod, patch, webhook_answered=True))
 
@@ -344,7 +346,7 @@ def sized_for_a_node(
         asked = stage.put_pod(
             "web", node_name="", containers=(a_container(amounts(wanted, 100 * MIB)),)
         )
-        pod = replace(asked, containers=(a_container(amounts(millicores, 100 * MIB)),))
+        pod = structs.replace(asked, containers=(a_container(amounts(millicores, 100 * MIB)),))
         patch = set_amounts(pod, "requests", amounts(millicores))
         stage.tell(PodCreated(stage.world.now(), asked, pod, patch, webhook_answered=True))
 
@@ -364,12 +366,12 @@ def resized_on_a_node(
     async def scene(stage: Stage) -> None:
         a_crowded_node(stage, daemon=neighbour)
         for each in [*stage.world.pods]:
-            stage.world.pods.put(replace(each, phase=phase))
+            stage.world.pods.put(structs.replace(each, phase=phase))
         pod = stage.put_pod("web")
         await stage.wait(minutes * MINUTE)
         if changes:
             stage.world.nodes.put(NodeObject("node-1", amounts(1000, 1000 * MIB), max_pods=20))
-        after = replace(pod, containers=(a_container(amounts(millicores, 100 * MIB)),))
+        after = structs.replace(pod, containers=(a_container(amounts(millicores, 100 * MIB)),))
         stage.tell(PodResized(stage.world.now(), "updater", pod, after))
 
     return scene
@@ -447,7 +449,7 @@ def left_beside_a_large_container(*, is_held: bool) -> Scene:
 
     async def scene(stage: Stage) -> None:
         stage.world.nodes.put(NodeObject("node-1", amounts(1950, 8192 * MIB)))
-        small = replace(a_container(amounts(200), amounts(200)), name="proxy")
+        small = structs.replace(a_container(amounts(200), amounts(200)), name="proxy")
         stage.put_pods(2, containers=(a_container(amounts(700), amounts(700)), small))
         stage.put_autoscaler(
             a_recommendation("app", target=amounts(100), upper=amounts(100)),
@@ -558,12 +560,12 @@ def left_dying(
         for _ in range(minutes):
             now = stage.world.now()
             end = Termination("OOMKilled", now - after * MINUTE, now)
-            small = replace(
+            small = structs.replace(
                 a_container(USUAL, USUAL), restarts_on_resize=frozenset(BOTH if restarts else ())
             )
             containers = [
-                replace(each, last_termination=end if each.name == killed else None)
-                for each in (small, replace(small, name="proxy"))
+                structs.replace(each, last_termination=end if each.name == killed else None)
+                for each in (small, structs.replace(small, name="proxy"))
             ]
             for number in range(2):
                 stage.put_pod(f"web-1-{number}", containers=tuple(containers), ready_since=None)
@@ -860,7 +862,9 @@ SINS = [
         PromptGrowth,
         left_small(),
         left_small(
-            containers=(replace(a_container(USUAL, USUAL), restarts_on_resize=frozenset(BOTH)),)
+            containers=(
+                structs.replace(a_container(USUAL, USUAL), restarts_on_resize=frozenset(BOTH)),
+            )
         ),
         id="growth waits that restarts nothing",
     ),

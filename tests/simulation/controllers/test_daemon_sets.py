@@ -1,5 +1,4 @@
-from dataclasses import replace
-
+from msgspec import structs
 from simulation.bare_cluster import (
     BareCluster,
     a_cluster,
@@ -90,7 +89,7 @@ async def test_a_pod_that_failed_or_went_is_made_again_on_its_node() -> None:
         await rolled_out(cluster)
         first, second, third = cluster.pods("agent")
         cluster.serving.delete_pod(first)
-        cluster.world.pods.put(replace(second, phase=PodPhase.FAILED, ready_since=None))
+        cluster.world.pods.put(structs.replace(second, phase=PodPhase.FAILED, ready_since=None))
         await passing(minutes=1)
         uids = {pod.uid for pod in cluster.world.pods}
 

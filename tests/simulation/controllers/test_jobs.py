@@ -1,7 +1,7 @@
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from simulation.bare_cluster import (
     BareCluster,
     a_cluster,
@@ -28,7 +28,7 @@ def job(cluster: BareCluster) -> WorkloadObject:
 
 
 def fail(cluster: BareCluster, pod: Pod) -> None:
-    cluster.world.pods.put(replace(pod, phase=PodPhase.FAILED, ready_since=None))
+    cluster.world.pods.put(structs.replace(pod, phase=PodPhase.FAILED, ready_since=None))
 
 
 @virtually

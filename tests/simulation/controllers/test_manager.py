@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from simulation.bare_cluster import (
     BareCluster,
     a_cluster,
@@ -289,10 +290,10 @@ def _disturb_pod(cluster: BareCluster, what: str, random: Random) -> None:
         case "delete pod":
             cluster.serving.delete_pod(pod)
         case "fail pod":
-            failed = replace(pod, phase=PodPhase.FAILED, ready_since=None)
+            failed = structs.replace(pod, phase=PodPhase.FAILED, ready_since=None)
             cluster.world.pods.put(failed)
         case _:
-            cluster.world.pods.put(replace(pod, ready_since=None))
+            cluster.world.pods.put(structs.replace(pod, ready_since=None))
 
 
 def _mend(cluster: BareCluster) -> None:
@@ -306,7 +307,7 @@ def _mend(cluster: BareCluster) -> None:
         if pod.node_name and world.nodes.find("", pod.node_name) is None:
             cluster.serving.remove_pod(pod)
         elif pod.phase is PodPhase.RUNNING and pod.ready_since is None and not pod.is_deleting:
-            world.pods.put(replace(pod, ready_since=world.now()))
+            world.pods.put(structs.replace(pod, ready_since=world.now()))
 
 
 def _check(cluster: BareCluster, kind: str) -> None:

@@ -2,6 +2,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from simulation.bare_cluster import (
     a_cluster,
     a_placed_pod,
@@ -77,7 +78,7 @@ async def test_a_pod_that_failed_is_replaced_and_stays_to_be_seen() -> None:
     async with a_cluster() as cluster:
         cluster.world.add_workload(a_workload("ReplicaSet"))
         await passing(minutes=1)
-        failed = replace(cluster.pods("web")[0], phase=PodPhase.FAILED, ready_since=None)
+        failed = structs.replace(cluster.pods("web")[0], phase=PodPhase.FAILED, ready_since=None)
         cluster.world.pods.put(failed)
         await passing(minutes=1)
 
@@ -91,11 +92,11 @@ async def test_those_go_first_that_do_the_least() -> None:
         workload = cluster.world.add_workload(a_workload("ReplicaSet", replicas=4))
         await passing(minutes=1)
         unready, *ready = cluster.pods("web")
-        cluster.world.pods.put(replace(unready, ready_since=None))
+        cluster.world.pods.put(structs.replace(unready, ready_since=None))
         young = ready[1]
         assert young.ready_since is not None
         later = young.ready_since + timedelta(seconds=30)
-        cluster.world.pods.put(replace(young, ready_since=later))
+        cluster.world.pods.put(structs.replace(young, ready_since=later))
         # There is no room for two more.
         cluster.world.nodes.delete("", "node-0")
         cluster.change(workload, replicas=6)

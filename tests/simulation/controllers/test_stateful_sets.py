@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from msgspec import structs
 from simulation.bare_cluster import BareCluster, a_cluster, a_workload, passing, virtually
 
 from trimtab.core.model.pods import Pod, PodPhase
@@ -117,7 +118,7 @@ async def test_nothing_goes_on_while_a_pod_is_not_ready() -> None:
     async with a_cluster() as cluster:
         workload = await rolled_out(cluster)
         first = cluster.pods("db")[0]
-        cluster.world.pods.put(replace(first, ready_since=None))
+        cluster.world.pods.put(structs.replace(first, ready_since=None))
         told = record(cluster)
         cluster.change(workload, replicas=5, revision=2)
         await passing(hours=1)
@@ -129,7 +130,7 @@ async def test_nothing_goes_on_while_a_pod_is_not_ready() -> None:
 async def test_a_pod_that_failed_is_taken_away_and_made_again() -> None:
     async with a_cluster() as cluster:
         await rolled_out(cluster)
-        failed = replace(cluster.pods("db")[1], phase=PodPhase.FAILED, ready_since=None)
+        failed = structs.replace(cluster.pods("db")[1], phase=PodPhase.FAILED, ready_since=None)
         cluster.world.pods.put(failed)
         await passing(minutes=1)
 

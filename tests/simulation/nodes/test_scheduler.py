@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from simulation.bare_cluster import (
     a_cluster,
     a_node,
@@ -27,7 +28,7 @@ from trimtab.simulation.world.world import World
 
 def waiting(name: str = "new", *, cpu: int = 100, memory: int = 100 * MIB) -> Pod:
     container = a_container(requests=amounts(cpu, memory))
-    return replace(
+    return structs.replace(
         a_placed_pod(container, name=name),
         node_name="",
         phase=PodPhase.PENDING,
@@ -103,7 +104,7 @@ async def test_room_appears_when_a_pod_needs_less(change: dict[str, object]) -> 
     world.pods.put(waiting())
     await passing(minutes=1)
     before = place_of(world)
-    world.pods.put(replace(large, **change))  # type: ignore[arg-type]
+    world.pods.put(structs.replace(large, **change))
     await passing(minutes=1)
 
     assert (before, place_of(world)) == ("", "node-0")
@@ -114,7 +115,7 @@ async def test_room_appears_only_when_a_pod_is_gone_not_when_it_is_told_to() -> 
     world = a_scheduled_world(a_node(cpu=1000))
     large = world.pods.put(a_placed_pod(a_container(requests=amounts(950)), name="large"))
     world.pods.put(waiting())
-    world.pods.put(replace(large, is_deleting=True))
+    world.pods.put(structs.replace(large, is_deleting=True))
     await passing(minutes=1)
     before = place_of(world)
     world.pods.delete("default", "large")
@@ -206,7 +207,7 @@ async def test_a_node_that_is_closed_takes_only_pods_that_are_made_for_it(
     world = a_scheduled_world(a_node("closed", **closed))  # type: ignore[arg-type]
     world.pods.put(waiting("any"))
     world.templates["mine"] = a_template(node_name="closed")
-    world.pods.put(replace(waiting("mine"), uid="mine"))
+    world.pods.put(structs.replace(waiting("mine"), uid="mine"))
     await passing(seconds=1)
 
     assert (place_of(world, "any"), place_of(world, "mine")) == ("", "closed")
@@ -243,11 +244,11 @@ def _take(world: World, what: str, number: int, size: Resources) -> None:
         case "pod" if pod is None:
             container = a_container(requests=size)
             uid = world.new_uid()
-            world.pods.put(replace(waiting(name), containers=(container,), uid=uid))
+            world.pods.put(structs.replace(waiting(name), containers=(container,), uid=uid))
         case "gone":
             world.pods.delete("default", name)
         case "done" if pod is not None:
-            world.pods.put(replace(pod, phase=PodPhase.SUCCEEDED))
+            world.pods.put(structs.replace(pod, phase=PodPhase.SUCCEEDED))
         case "node" if place is None:
             world.nodes.put(NodeObject(node, size, max_pods=3))
         case "lost" | "node" if place is not None:

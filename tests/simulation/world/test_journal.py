@@ -6,6 +6,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 import pytest
+from msgspec import structs
 from simulation.toys import EvictEverything, Stage
 from support.makers.records import MIB, a_container, a_pod, amounts, an_autoscaler
 
@@ -85,7 +86,7 @@ def test_the_moment_of_a_fact_is_part_of_its_form(fact: Fact) -> None:
 
 
 def test_the_order_of_maps_plays_no_part() -> None:
-    turned = replace(POD, labels=dict(reversed(list(POD.labels.items()))))
+    turned = structs.replace(POD, labels=dict(reversed(list(POD.labels.items()))))
     weights = dict(reversed(list(HISTOGRAM.bucket_weights.items())))
     aggregate = AggregateCheckpoint(replace(HISTOGRAM, bucket_weights=weights), HISTOGRAM)
 
@@ -104,7 +105,7 @@ def test_the_last_bit_of_a_float_counts() -> None:
 
 
 def test_a_fact_that_has_no_stable_form_is_refused() -> None:
-    odd = replace(POD, labels={"a": object()})  # type: ignore[dict-item]
+    odd = structs.replace(POD, labels={"a": object()})
 
     with pytest.raises(NotImplementedError, match="object"):
         encode_fact(PodGone(START, odd))

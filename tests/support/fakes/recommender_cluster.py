@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from msgspec import structs
 from support.fakes.clocks import StillClock
 from support.fakes.cluster import FakeCluster
 from support.makers.records import MIB, NOW, a_container, amounts
@@ -164,14 +165,14 @@ class RecommenderCluster(FakeCluster):
         seen = self.pod(pod, namespace)
         first, *others = seen.containers
         end = Termination("OOMKilled", finished_at=at or self.clock.now())
-        killed = replace(
+        killed = structs.replace(
             first,
             restart_count=first.restart_count + is_back,
             is_running=is_back,
             termination=None if is_back else end,
             last_termination=end if is_back else first.last_termination,
         )
-        self.put_pod(replace(seen, containers=(killed, *others)))
+        self.put_pod(structs.replace(seen, containers=(killed, *others)))
 
     def add_node(self, name: str, memory: int) -> None:
         """A node that has so much memory to give."""

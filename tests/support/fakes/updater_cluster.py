@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from msgspec import structs
 from support.fakes.clocks import LoopClock
 from support.makers.records import MIB, NOW, a_container, amounts
 from support.makers.usage import a_selector
@@ -233,7 +234,7 @@ class UpdaterCluster:
         newer = replace(older, name=older.name._replace(name=f"{name}-2"), uid=f"rs2-{name}")
         place["default", f"{name}-2"] = newer
         owner = OwnerReference("ReplicaSet", f"{name}-2", "apps/v1", newer.uid)
-        return self.put(replace(self._new_pod(name, {}), owner=owner))
+        return self.put(structs.replace(self._new_pod(name, {}), owner=owner))
 
     def slow_lookups(self, seconds: int) -> None:
         """Let it take so long to look up a workload of a kind that is not well known."""
@@ -283,7 +284,7 @@ class UpdaterCluster:
     def put(self, pod: Pod) -> Pod:
         """Store the pod in a new version."""
         self._versions += 1
-        stored = replace(pod, resource_version=str(self._versions))
+        stored = structs.replace(pod, resource_version=str(self._versions))
         name = ObjectName(pod.namespace, pod.name)
         self.truth[name] = stored
         self._show(lambda: self._pod_writer.put(StoredObject(name, stored)))
@@ -413,8 +414,10 @@ class UpdaterCluster:
             raise ConflictError("PATCH resize", Status(code=409))
         changed = apply_patch(stored, patch)
         if self.is_kubelet_quick:
-            containers = tuple(replace(each, status=each.spec) for each in changed.containers)
-            changed = replace(changed, containers=containers)
+            containers = tuple(
+                structs.replace(each, status=each.spec) for each in changed.containers
+            )
+            changed = structs.replace(changed, containers=containers)
         self.put(changed)
         self.acts.append(("resize", pod.name))
         self._answer("resize")

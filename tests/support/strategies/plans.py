@@ -1,9 +1,9 @@
 """Snapshots of clusters as odd as dice make them, for properties of plans."""
 
-from dataclasses import replace
 from random import Random
 
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.records import BOOST_TOLD, MIB, NOW, amounts, an_autoscaler, minutes
 
 from trimtab.core.guards.degradation import Degradation
@@ -145,7 +145,7 @@ LIMIT_RANGES: list[dict[str, list[LimitRangeItem]]] = [
 
 def a_pod(dice: Random, name: str) -> Pod:
     last, status = dice.choice(KILLS), dice.choice([None, None, Allocation(SIZES[0]), Allocation()])
-    first = replace(dice.choice(CONTAINERS), status=status, last_termination=last)
+    first = structs.replace(dice.choice(CONTAINERS), status=status, last_termination=last)
     return Pod(
         "default",
         name,

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.api.kinds import pods, workloads
 from trimtab.core.model.pods import KEEPS_FROM_EVICTION, OwnerReference, Pod
 from trimtab.core.model.selectors import LabelRequirement
@@ -41,7 +43,7 @@ def decode_thrifty_workload(kind: str, data: bytes) -> Workload:
 def share_parts(pod: Pod) -> Pod:
     """Return the same pod made of shared parts, without annotations of others."""
     ours = {name: value for name, value in pod.annotations.items() if _is_read(name)}
-    return replace(
+    return structs.replace(
         pod,
         labels=_map(tuple(pod.labels.items())),
         annotations=_map(tuple(ours.items())),

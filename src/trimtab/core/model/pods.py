@@ -1,12 +1,13 @@
 """Pods: the few fields that decisions need, decoded once at the edge."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from trimtab.core.model.nodes import Placement
 from trimtab.core.model.resources import Resource, Resources
@@ -120,15 +121,14 @@ class Termination:
         return self.reason == "OOMKilled"
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(msgspec.Struct, frozen=True, gc=False):
     """One container of a pod: its spec, and its status."""
 
     name: str
     index: int = 0
     """Position in its own list of the pod spec, for JSON paths."""
     kind: ContainerKind = ContainerKind.REGULAR
-    spec: Allocation = field(default_factory=Allocation)
+    spec: Allocation = msgspec.field(default_factory=Allocation)
     status: Allocation | None = None
     """Resources that the kubelet reports, completed by the spec; None before it reports any."""
     has_claims: bool = False
@@ -154,16 +154,15 @@ class Container:
         return self.spec if self.status is None else self.status
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """A pod with the fields that decisions need."""
 
     namespace: str
     name: str
     uid: str = ""
     resource_version: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     has_empty_annotations: bool = False
     """The map of annotations is there, but empty: a patch need not make it."""
     owner: OwnerReference | None = None
@@ -224,7 +223,7 @@ def asks_for_same(pod: Pod, other: Pod) -> bool:
 
 def without_status(pod: Pod) -> Pod:
     """Return the pod with its metadata and spec only, as a new one without a status."""
-    return replace(
+    return structs.replace(
         pod,
         phase=PodPhase.UNKNOWN,
         containers=tuple(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.core.model import matching, selectors
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, TargetReference
 from trimtab.core.model.matching import ObservedAutoscaler
@@ -87,7 +89,7 @@ def _virtual(owned: Owned) -> Group:
     if selector is None or not selector.requirements:
         value = f"{name.kind}/{name.name}"
         selector = Selector((selectors.equality(_LABEL, value),))
-        pod = replace(pod, labels={**pod.labels, _LABEL: value})
+        pod = structs.replace(pod, labels={**pod.labels, _LABEL: value})
     target = TargetReference(name.kind, name.name, owned.api_version)
     # No object can have such a name, so it is unique.
     virtual = Autoscaler(name.namespace, f"{name.kind}/{name.name}", target=target)

@@ -125,9 +125,9 @@ def size_successor(
 
     The pod that runs stands in for its template. A boost that does not say how much is none.
     """
-    containers = tuple(replace(each, status=None) for each in pod.containers)
+    containers = tuple(structs.replace(each, status=None) for each in pod.containers)
     # What the pod has on its node is no bound for a successor, which may go elsewhere.
-    new = replace(pod, node_name="", containers=containers)
+    new = structs.replace(pod, node_name="", containers=containers)
     try:
         wishes, _ = _PodSizer(autoscaler, gates.cpu_startup_boost, room).grant(new)
     except BoostError:
@@ -189,7 +189,7 @@ class _PodSizer(msgspec.Struct, frozen=True, gc=False):
         boosts = self.boosts and self.autoscaler.boosts
         autoscaler, mistakes = _without_mistakes(self.autoscaler)
         recommended = recommended_for_pod(
-            pod if is_same else replace(pod, containers=tuple(asked)),
+            pod if is_same else structs.replace(pod, containers=tuple(asked)),
             autoscaler,
             self.room.limit_ranges,
         )
@@ -317,6 +317,6 @@ def _as_asked_for(container: Container, original: Allocation | None) -> Containe
     if original is not None:
         requests = with_cpu_of(requests, original.requests)
         limits = with_cpu_of(limits, original.limits)
-    return replace(
+    return structs.replace(
         container, spec=Allocation(without_negatives(requests), without_negatives(limits))
     )

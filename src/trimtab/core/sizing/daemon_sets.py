@@ -11,7 +11,6 @@ of which it would take a limited part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
@@ -78,7 +77,7 @@ def _share(workload: Workload) -> float:
 def _with_defaults(template: Pod) -> Pod:
     """The template with the requests that the API server gives a pod that has only limits."""
     containers = [
-        replace(
+        structs.replace(
             each,
             spec=structs.replace(
                 each.spec, requests={**each.spec.limits, **(each.spec.requests or {})}
@@ -88,7 +87,7 @@ def _with_defaults(template: Pod) -> Pod:
         else each
         for each in template.containers
     ]
-    return replace(template, containers=tuple(containers))
+    return structs.replace(template, containers=tuple(containers))
 
 
 def _sizes(

@@ -6,7 +6,8 @@ resize that rounds records on the pod what the container had, and later ones sta
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import structs
 
 from trimtab.core.model.limits import amount_of, scale
 from trimtab.core.model.pods import LIMITS_PREFIX, Allocation, Container
@@ -30,7 +31,7 @@ def with_proportions(container: Container, annotations: Mapping[str, str]) -> Co
         if _follows(kind, has, base):
             requests[kind] = amount_of(base.requests, kind)
             limits[kind] = amount_of(base.limits, kind)
-    return replace(container, base=Allocation(requests, limits))
+    return structs.replace(container, base=Allocation(requests, limits))
 
 
 def note_proportions(container: Container, after: Allocation) -> tuple[str, str] | None:

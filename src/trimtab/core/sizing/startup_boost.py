@@ -7,11 +7,12 @@ that, it came with a template or a copy, and says nothing about the pod.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from trimtab.core.model import autoscalers, cap_notes, quantities
 from trimtab.core.model.autoscalers import Autoscaler, BoostType, CpuBoost
@@ -334,7 +335,7 @@ def without_boost(pod: Pod, containers: Iterable[str]) -> Pod:
     originals = {
         name: parse_original(pod.annotations.get(annotation_name(name), "")) for name in containers
     }
-    return replace(
+    return structs.replace(
         pod,
         containers=tuple(
             one if (own := originals.get(one.name)) is None else _with_original_cpu(one, own)
@@ -348,7 +349,7 @@ def _with_original_cpu(container: Container, original: Allocation) -> Container:
         with_cpu_of(container.spec.requests, original.requests),
         with_cpu_of(container.spec.limits, original.limits),
     )
-    return replace(container, spec=spec, status=None)
+    return structs.replace(container, spec=spec, status=None)
 
 
 def with_cpu_of(amounts: Resources | None, original: Resources | None) -> Resources:

@@ -1,8 +1,9 @@
 """Parts of a change that help a pod which cannot get the whole."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from trimtab.core.changes import change as urgency
 from trimtab.core.model.hold_reasons import HoldReason
@@ -89,7 +90,7 @@ def part_put_off(
     if not wanted or not container_resources.is_within(pod, wanted, context.limit_ranges_of(pod)):
         return None
     # Asked as if nothing was under way, since it takes the place of that.
-    part = candidate._replace(pod=replace(pod, resize=None), wanted=wanted)
+    part = candidate._replace(pod=structs.replace(pod, resize=None), wanted=wanted)
     if (
         action_choice.decide_alone(part, context, disruptable=False, lacking={})
         is not Action.RESIZE

@@ -5,8 +5,10 @@ often and in whatever states the container is seen afterwards (terminated, waiti
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import structs
 
 from trimtab.core.model.pods import IN_PLACE_UPDATED, Container, Pod
 from trimtab.core.model.resources import Resource
@@ -44,9 +46,10 @@ def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
     """
     # As if an earlier observation had shown the same pod without any kill.
     unharmed = [
-        replace(container, termination=None, last_termination=None) for container in pod.containers
+        structs.replace(container, termination=None, last_termination=None)
+        for container in pod.containers
     ]
-    kills = find_oom_kills(replace(pod, containers=tuple(unharmed)), pod)
+    kills = find_oom_kills(structs.replace(pod, containers=tuple(unharmed)), pod)
     if IN_PLACE_UPDATED not in pod.annotations:
         return kills
     # One that lies there for another reason may have been restarted by the resize.

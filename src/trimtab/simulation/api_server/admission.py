@@ -5,7 +5,8 @@ the pod is created unchanged, as the failure policy Ignore demands.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+
+from msgspec import structs
 
 from trimtab.cluster.errors import ApiError
 from trimtab.core.model.json_patch import Patch
@@ -59,7 +60,7 @@ class Admitting:
         """
         template = self._world.templates[original.uid]
         request = f"create pods {original.namespace}/{name}"
-        copied = replace(
+        copied = structs.replace(
             original,
             name=name,
             uid=self._world.new_uid(),
@@ -82,7 +83,7 @@ class Admitting:
         world.templates[pod.uid] = template
         # Timestamps on the wire have whole seconds.
         created_at = world.now().replace(microsecond=0)
-        stored = world.pods.put(replace(pod, created_at=created_at))
+        stored = world.pods.put(structs.replace(pod, created_at=created_at))
         world.record(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
         return stored
 
@@ -149,7 +150,7 @@ def _without_status(pod: Pod) -> Pod:
     if pod.phase is PodPhase.PENDING and pod.started_at is None:
         # Rendered from a template, so it has no status.
         return pod
-    return replace(
+    return structs.replace(
         pod,
         phase=PodPhase.PENDING,
         started_at=None,
@@ -186,13 +187,13 @@ def check_limits(request: str, container: Container) -> None:
 def _as_asked(pod: Pod) -> Pod:
     """Return the pod as a webhook sees it: uids and most names are assigned later."""
     is_named = pod.owner is None or pod.owner.kind == "StatefulSet"
-    return replace(pod, uid="", name=pod.name if is_named else "")
+    return structs.replace(pod, uid="", name=pod.name if is_named else "")
 
 
 def _edited(pod: Pod, template: PodTemplate) -> tuple[Container, ...]:
     asked = {each.name: each.allocation.requests for each in template.containers}
     return tuple(
-        replace(each, spec=Allocation(asked.get(each.name), asked.get(each.name)))
+        structs.replace(each, spec=Allocation(asked.get(each.name), asked.get(each.name)))
         for each in pod.containers
     )
 

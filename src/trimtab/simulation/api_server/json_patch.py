@@ -1,8 +1,9 @@
 """JSON Patches applied to the part of a pod that components know."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, TypeAlias
+
+from msgspec import structs
 
 from trimtab.core.model import quantities
 from trimtab.core.model.json_patch import Operation, Patch, Remove
@@ -91,7 +92,7 @@ def _close(pod: Pod, document: _Document) -> Pod:
     # The server leaves out maps that are empty.
     annotations = _texts(metadata.get("annotations"))
     spec = _map(_map(document)["spec"])
-    return replace(
+    return structs.replace(
         pod,
         labels=_texts(metadata.get("labels")) or {},
         annotations=annotations or {},
@@ -107,7 +108,9 @@ def _close_container(container: Container, spec: Mapping[str, _Document]) -> Con
         _amounts(resources.get("requests"), container.spec.requests),
         _amounts(resources.get("limits"), container.spec.limits),
     )
-    return container if allocation == container.spec else replace(container, spec=allocation)
+    return (
+        container if allocation == container.spec else structs.replace(container, spec=allocation)
+    )
 
 
 def _amounts(document: "_Document | None", before: Resources | None) -> Resources | None:

@@ -10,6 +10,8 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.events import Event
 from trimtab.api.kinds.leases import Lease
@@ -60,9 +62,9 @@ def resized(before: Pod, patched: Pod) -> Pod:
     """Return the pod with the patched container resources, and all else unchanged."""
     specs = {(each.kind, each.index): each.spec for each in patched.containers}
     containers = tuple(
-        replace(each, spec=specs[each.kind, each.index]) for each in before.containers
+        structs.replace(each, spec=specs[each.kind, each.index]) for each in before.containers
     )
-    return replace(before, containers=containers)
+    return structs.replace(before, containers=containers)
 
 
 def find_resize_flaws(before: Pod, after: Pod, rules: ResizeRules) -> list[Cause]:
@@ -146,7 +148,7 @@ class Serving:
         if not current.node_name or current.phase in ENDED:
             self.remove_pod(current)
             return
-        world.pods.put(replace(current, is_deleting=True))
+        world.pods.put(structs.replace(current, is_deleting=True))
         self._remove_later(current)
 
     def remove_pod(self, pod: Pod) -> None:

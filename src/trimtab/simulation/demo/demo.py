@@ -15,6 +15,8 @@ from itertools import count
 from random import Random
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.recommender.controller import Recommender
@@ -200,4 +202,4 @@ async def _update(surroundings: ProcessSurroundings) -> None:
 
 
 def _in_role(pod: Pod, role: str) -> Pod:
-    return replace(pod, labels={**pod.labels, ROLE_LABEL: role})
+    return structs.replace(pod, labels={**pod.labels, ROLE_LABEL: role})

@@ -9,6 +9,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.model.resources import BOTH, Resource
@@ -249,7 +251,7 @@ def _undo_patches(simulation: Simulation, fault: Fault) -> Undo:
 
 
 def _as_before(wanted: Pod, patched: Pod) -> Pod:
-    return replace(patched, containers=wanted.containers)
+    return structs.replace(patched, containers=wanted.containers)
 
 
 # Usage
@@ -341,7 +343,7 @@ def _flap_labels(simulation: Simulation, fault: Fault) -> Undo:
         for pod in _some_pods(simulation, fault.strength):
             role = simulation.random.choice(("leader", "follower"))
             labels = {**pod.labels, ROLE_LABEL: role}
-            simulation.world.pods.put(replace(pod, labels=labels))
+            simulation.world.pods.put(structs.replace(pod, labels=labels))
 
     return _repeat(flap)
 

@@ -5,12 +5,14 @@ Sidecars start one after the other before the rest. A killed container restarts 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from random import Random
 from typing import Final, TypeAlias
+
+from msgspec import structs
 
 from trimtab.core.model.pods import (
     Allocation,
@@ -110,7 +112,7 @@ class PodWorker:
 
     def accept(self) -> None:
         """Begin with the pod: pull its images, then start it."""
-        self._store(replace(self.pod, started_at=self._means.world.now()))
+        self._store(structs.replace(self.pod, started_at=self._means.world.now()))
         self._pulling.set(self._means.draw(_PULL), self._begin_stage)
 
     def close(self) -> None:
@@ -134,7 +136,7 @@ class PodWorker:
                 change = partial(terminate, reason=reason, started_at=started_at, now=now)
                 ended = change_containers(ended, {container.name}, change)
         self.close()
-        return self._store(replace(ended, phase=phase, resize=None))
+        return self._store(structs.replace(ended, phase=phase, resize=None))
 
     def follow(self, pod: Pod) -> None:
         """Take over changes by others; containers follow the load of the pod's role."""
@@ -198,7 +200,7 @@ class PodWorker:
     def show_resize(self, state: ResizeState | None) -> None:
         """Publish the state of a resize in the pod's status."""
         if state is not self.pod.resize:
-            self._store(replace(self.pod, resize=state))
+            self._store(structs.replace(self.pod, resize=state))
 
     def apply(self) -> None:
         """Give the containers their reserved resources; some of them restart for that."""
@@ -209,14 +211,14 @@ class PodWorker:
             if container.status not in (None, self._slots[container.name].allocated)
         ]
         names = {container.name for container in changed}
-        self._store(replace(change_containers(self.pod, names, self._give), resize=None))
+        self._store(structs.replace(change_containers(self.pod, names, self._give), resize=None))
         for container in changed:
             self._allow(container.name)
             if container.restarts_on_resize and container.is_running:
                 self._restart(container.name)
 
     def _give(self, container: Container) -> Container:
-        return replace(container, status=self._slots[container.name].allocated)
+        return structs.replace(container, status=self._slots[container.name].allocated)
 
     # Its containers
 
@@ -247,7 +249,7 @@ class PodWorker:
             slot.start = Start.begin(slot.template.startup, now, slot.allocated)
             self._means.running.burn(slot.row, slot.start.burnt_millicores)
         is_begun = self._begun == len(self._stages)
-        self._store(replace(running, phase=PodPhase.RUNNING if is_begun else running.phase))
+        self._store(structs.replace(running, phase=PodPhase.RUNNING if is_begun else running.phase))
         for name in names:
             self._await_readiness(name)
         if self._template.runs_for is not None and set(names) & set(self._stages[-1]):
@@ -323,7 +325,7 @@ class PodWorker:
     def _store(self, pod: Pod) -> Pod:
         since = pod.ready_since or self._means.world.now()
         ready_since = since if self._is_ready(pod) else None
-        self.pod = self._means.world.pods.put(replace(pod, ready_since=ready_since))
+        self.pod = self._means.world.pods.put(structs.replace(pod, ready_since=ready_since))
         return self.pod
 
 
@@ -350,7 +352,7 @@ def change_containers(
     pod: Pod, names: Collection[str], change: Callable[[Container], Container]
 ) -> Pod:
     """Return the pod with some of its containers changed."""
-    return replace(
+    return structs.replace(
         pod,
         containers=tuple(
             change(container) if container.name in names else container
@@ -362,7 +364,7 @@ def change_containers(
 def run(container: Container, allocation: Allocation) -> Container:
     """Return the container as running with these resources, for the first time or again."""
     ended = container.termination or container.last_termination
-    return replace(
+    return structs.replace(
         container,
         status=allocation,
         is_running=True,
@@ -376,7 +378,7 @@ def terminate(
     container: Container, reason: str, started_at: datetime | None, now: datetime
 ) -> Container:
     """Return the container as terminated."""
-    return replace(
+    return structs.replace(
         container,
         is_running=False,
         # The previous termination stays its last one until the container restarts or waits.
@@ -386,7 +388,7 @@ def terminate(
 
 def wait(container: Container) -> Container:
     """Return the container as waiting for its next run."""
-    return replace(
+    return structs.replace(
         container,
         is_running=False,
         termination=None,

@@ -5,9 +5,11 @@ node was added or changed.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import structs
 
 from trimtab.api.wire.watch_events import ObjectName
 from trimtab.core.model.pods import Pod
@@ -122,14 +124,14 @@ class Scheduler:
             assert pod is not None
             node = self._choose(pod)
             if node is not None:
-                placed = replace(pod, node_name=node.name, unschedulable_since=None)
+                placed = structs.replace(pod, node_name=node.name, unschedulable_since=None)
                 self._world.pods.put(placed)
                 continue
             self._stuck[name] = None
             if pod.unschedulable_since is None and self._is_responsible(pod):
                 # Timestamps on the wire have whole seconds.
                 since = self._world.now().replace(microsecond=0)
-                self._world.pods.put(replace(pod, unschedulable_since=since))
+                self._world.pods.put(structs.replace(pod, unschedulable_since=since))
 
     def _is_responsible(self, pod: Pod) -> bool:
         """Return True if the pod waits for room, and not for a missing node."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.pods import Allocation, Container, Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
@@ -28,7 +30,7 @@ def with_defaults(pod: Pod, ranges: Iterable[LimitRange]) -> Pod:
                 limits |= item.default or {}
                 requests |= {**(item.min or {}), **(item.default or {})}
         containers = tuple(_filled(each, requests, limits) for each in containers)
-    return replace(pod, containers=containers)
+    return structs.replace(pod, containers=containers)
 
 
 def find_limit_range_flaw(pod: Pod, ranges: Iterable[LimitRange]) -> str:
@@ -49,7 +51,7 @@ def _filled(container: Container, requests: Resources, limits: Resources) -> Con
     asked = {**requests, **(own.limits or {}), **(own.requests or {})}
     bound = {**limits, **(own.limits or {})}
     filled = Allocation(asked or own.requests, bound or own.limits)
-    return container if filled == own else replace(container, spec=filled)
+    return container if filled == own else structs.replace(container, spec=filled)
 
 
 def _flaws(pod: Pod, item: LimitRangeItem) -> Iterator[str]:

@@ -10,6 +10,8 @@ from datetime import datetime
 from random import Random
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.leases import Lease
 from trimtab.core.model.autoscalers import Autoscaler
@@ -167,7 +169,7 @@ def _stamp_node(record: NodeObject, version: str) -> NodeObject:
 
 
 def _stamp_pod(record: Pod, version: str) -> Pod:
-    return replace(record, resource_version=version)
+    return structs.replace(record, resource_version=version)
 
 
 def _stamp_workload(record: WorkloadObject, version: str) -> WorkloadObject:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers.plans import DOWN, REPLICA_SET, UP, planned, several, snapshot_of, told
 from support.makers.records import (
     BOOST_TOLD,
@@ -167,7 +168,7 @@ def test_a_boost_and_a_trifle_are_no_loss() -> None:
         containers=(a_container(requests=amounts(500, 100 * MIB)),),
         annotations={**BOOST_TOLD, annotation_name("app"): "{}"},
     )
-    plain = replace(boosted, annotations={})
+    plain = structs.replace(boosted, annotations={})
 
     assert not takes_more_than_it_gives(boosted, {}, [Allocation(amounts(5, 100 * MIB))], 0.1)
     assert not takes_more_than_it_gives(plain, {}, [Allocation(amounts(460, 100 * MIB))], 0.1)

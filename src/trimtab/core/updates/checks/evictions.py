@@ -1,7 +1,8 @@
 """Checks against an eviction that a budget allows."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from trimtab.core.changes import change as requirements
 from trimtab.core.changes import kept_sizes
@@ -254,7 +255,7 @@ def is_capped(candidate: Candidate, context: PlanContext, _: Spent) -> Objection
         return None
     # Other caps would cut a successor with the limits of the running pod as well.
     like_pod = successors.wanted_of_new(
-        replace(pod, node_name=""), autoscaler, context.limit_ranges_of(pod)
+        structs.replace(pod, node_name=""), autoscaler, context.limit_ranges_of(pod)
     )
     lost = successors.smaller_part(foreseen, like_pod)
     is_short = successors.falls_short(pod, lost, needed, kinds, least)
@@ -292,7 +293,7 @@ def _capped_targets(
     autoscaler = candidate.autoscaler
     capped = capping.cap_for_pod(
         autoscaler.recommendation,
-        replace(candidate.pod, node_name=""),
+        structs.replace(candidate.pod, node_name=""),
         autoscaler.policies,
         items,
         autoscaler.held,

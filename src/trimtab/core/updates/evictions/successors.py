@@ -7,7 +7,6 @@ ready may stay away for good.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -86,13 +85,13 @@ def from_template(pod: Pod, template: Sequence[Allocation], names: Collection[st
     `names` are those of the containers in the template: marks of their boosts are the pod's alone.
     """
     containers = tuple(
-        replace(each, spec=_with_requests(own), status=None, base=None)
+        structs.replace(each, spec=_with_requests(own), status=None, base=None)
         for each, own in zip(pod.containers, template, strict=True)
     )
     stale = set(map(startup_boost.annotation_name, names))
     kept = {key: value for key, value in pod.annotations.items() if key not in stale}
     # What the pod has on its node is no bound for a successor, which may go elsewhere.
-    return replace(pod, node_name="", containers=containers, annotations=kept)
+    return structs.replace(pod, node_name="", containers=containers, annotations=kept)
 
 
 def wanted_of_new(

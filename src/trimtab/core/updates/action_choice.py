@@ -34,7 +34,7 @@ def choose(
     candidate: Candidate, context: PlanContext, spent: Spent, *, disruptable: bool
 ) -> tuple[Candidate, Action | HoldReason]:
     """Decide what may be done about a candidate beside all that the plan has spent."""
-    claimed = spent.grown[candidate.pod.node_name]
+    claimed = spent.grown_on(candidate.pod.node_name)
     return decide(
         candidate, context, disruptable=disruptable, claimed=claimed, promised=spent.promised
     )

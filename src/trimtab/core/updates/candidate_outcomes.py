@@ -33,7 +33,7 @@ def choose(candidate: Candidate, context: PlanContext, spent: Spent) -> Evict | 
     outcome = _choose_whole(candidate, context, spent)
     if not isinstance(outcome, Hold):
         return outcome
-    claimed = spent.grown[candidate.pod.node_name]
+    claimed = spent.grown_on(candidate.pod.node_name)
     part = (
         rescues.free_part(candidate, context, claimed)
         or rescues.part_put_off(candidate, context, claimed)
@@ -68,7 +68,7 @@ def _rescue(candidate: Candidate, context: PlanContext, spent: Spent) -> Resize 
     is_of_job = action_choice.is_of_job(candidate.pod)
     if candidate.memory.eviction.failures == 0 and not is_of_job:
         return None
-    wanted = rescues.rescue(candidate, context, spent.grown[candidate.pod.node_name])
+    wanted = rescues.rescue(candidate, context, spent.grown_on(candidate.pod.node_name))
     return None if wanted is None else _resize(candidate._replace(wanted=wanted), context, spent)
 
 

@@ -121,7 +121,7 @@ def _part_in_place(candidate: Candidate, context: PlanContext, spent: Spent) -> 
     """Return the candidate with the largest rescue that quotas accept."""
     pod = candidate.pod
     left = quota_plan.quotas_for(pod, context, spent.claimed)
-    for wanted in _rescues(candidate, context, spent.grown[pod.node_name]):
+    for wanted in _rescues(candidate, context, spent.grown_on(pod.node_name)):
         if action_choice.restarts_work(candidate._replace(wanted=wanted), context):
             continue
         fitting = quota_plan.fit_resize(pod, wanted, left)

@@ -4,15 +4,16 @@ Only the `spend_…` functions spend anything. All others answer questions and c
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from trimtab.core.changes import change as urgency
 from trimtab.core.changes.outcomes import Evict, Resize
 from trimtab.core.guards import disruption_budgets
+from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.model.resources import Resource
+from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import node_use
 from trimtab.core.sizing.node_use import Promised
 from trimtab.core.sizing.quotas import Claims, QuotaClaim
@@ -50,6 +51,14 @@ class Spent:
     """By node the amounts that resizes and successors take beyond its present pods."""
     arrivals: Counter[str] = field(default_factory=Counter)
     """By node the number of successors that come from other nodes."""
+
+    def grown_on(self, node_name: str) -> Resources:
+        """Return the room on a node that is set aside."""
+        return self.grown.get(node_name, NO_AMOUNTS)
+
+    def ordinals_of(self, owner: WorkloadName | None) -> Collection[int]:
+        """Return the ordinals of the owner's pods that are evicted."""
+        return () if owner is None else self.ordinals.get(owner, ())
 
     @property
     def promised(self) -> Promised:

@@ -97,7 +97,7 @@ def waits_for_lower_ordinal(
     candidate: Candidate, context: PlanContext, spent: Spent
 ) -> Objection | None:
     """Object if the StatefulSet would not bring the pod back before a lower ordinal is ready."""
-    disrupted = () if candidate.owner is None else spent.ordinals[candidate.owner]
+    disrupted = spent.ordinals_of(candidate.owner)
     lacking = context.lacks_lower_ordinal(candidate.pod, disrupted)
     return Objection(HoldReason.LOWER_ORDINAL_NOT_READY) if lacking else None
 
@@ -114,7 +114,7 @@ def rolls_out(candidate: Candidate, context: PlanContext, spent: Spent) -> Objec
         or (
             spending.is_cured(candidate)
             and not rollouts.is_in_doubt(owner, snapshot)
-            and rescues.rescue(candidate, context, spent.grown[pod.node_name]) is None
+            and rescues.rescue(candidate, context, spent.grown_on(pod.node_name)) is None
         )
     )
     return None if is_due else Objection(HoldReason.REVISION_STAGED)

@@ -8,7 +8,7 @@ the outcome comes from it, and its reason is among those found here.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, ParamSpec, assert_never
 
 from trimtab.core.changes import change as urgency
@@ -28,7 +28,6 @@ from trimtab.core.sizing import startup_boost
 from trimtab.core.sizing.node_use import Shortage
 from trimtab.core.updates import (
     action_choice,
-    candidate_cache,
     candidates,
     plan,
     resize_or_evict,
@@ -36,16 +35,13 @@ from trimtab.core.updates import (
 )
 from trimtab.core.updates.candidate_cache import CandidateCache
 from trimtab.core.updates.candidates import Candidate, CheckInputs
-from trimtab.core.updates.checks import order
+from trimtab.core.updates.checks import moments, order
 from trimtab.core.updates.checks.check import KIND_OF, Check, CheckKind, Objection
 from trimtab.core.updates.plan_context import PlanContext
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import Action
 from trimtab.core.updates.snapshot import ObservedPod, Snapshot
 from trimtab.core.updates.spending import Spent
-
-_INSTANT: Final = timedelta(microseconds=1)
-_END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
 _Inputs = ParamSpec("_Inputs")
 
@@ -260,9 +256,7 @@ def _run_checks(case: _Case, context: PlanContext, view: PlanView) -> _CheckResu
     autoscaler, pod = case.autoscaler, case.observed.pod
     results = _CheckResults()
     if autoscaler is not None and not case.is_about_boost:
-        judgement = context.judge(pod, autoscaler)
-        facts = candidates.facts_about(pod, autoscaler, case.observed.workload, judgement, context)
-        results = _run_checks_of_pod(case, facts, context, view)
+        results = _run_checks_of_pod(case, _facts(case, autoscaler, context), context, view)
     is_paused = plan.is_held_back(pod, autoscaler, context)
     return results.because_of([HoldReason.PAUSED] if is_paused else [])
 
@@ -317,8 +311,9 @@ def _run_checks_of_candidate(
 def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources:
     """Return the room on the pod's node that the acts of other pods take."""
     node_name, act = explanation.pod.node_name, act_of(explanation.outcome)
-    own = _spend(() if act is None else (act,)).grown[node_name]
-    return {kind: amount - own[kind] for kind, amount in view.promised.grown[node_name].items()}
+    own = _spend(() if act is None else (act,)).grown_on(node_name)
+    claimed = view.promised.grown_on(node_name)
+    return {kind: amount - own.get(kind, 0) for kind, amount in claimed.items()}
 
 
 def _spent_on_others(case: _Case, view: PlanView) -> Spent:
@@ -365,58 +360,16 @@ def _has_boost(case: _Case) -> bool:
 
 def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
     """Return the first moment at which a check passes, if time alone can make it pass."""
-    for moment in _moments(case, view.context):
+    if case.autoscaler is None:
+        return None
+    for moment in moments.list_moments(_facts(case, case.autoscaler, view.context), view.context):
         later = replace(view.context, now=moment)
         if _run_checks(case, later, view).reason_for(kind) is None:
             return moment
     return None
 
 
-def _moments(case: _Case, context: PlanContext) -> list[datetime]:
-    """List the future moments at which a check may change its result although nothing happens."""
-    pod, autoscaler = case.observed.pod, case.autoscaler
-    if autoscaler is None:
-        return []
-    facts = candidates.facts_about(
-        pod, autoscaler, case.observed.workload, context.judge(pod, autoscaler), context
-    )
-    ends = [
-        *(_later(begin, span) for begin, span in _spans(facts, context)),
-        *_ends_of_retries(facts, context),
-    ]
-    # Some spans are over only after their last moment.
-    moments = {_later(end, extra) for end in ends if end for extra in (timedelta(), _INSTANT)}
-    return sorted(each for each in moments if each is not None and each > context.now)
-
-
-def _spans(facts: CheckInputs, context: PlanContext) -> Iterator[tuple[datetime, timedelta]]:
-    settings, memory = context.settings, facts.memory
-    yield from candidate_cache.spans_of(facts.pod, facts.autoscaler, memory, settings)
-    if (since := memory.resize.resize_since) is not None:
-        yield since, settings.evict_after_deferred
-        yield since, resize_or_evict.IN_PROGRESS_FOR
-        yield since, settings.infeasible_retry_after
-    if (refused := memory.resize.infeasible) is not None:
-        yield refused.at, settings.infeasible_retry_after
-    if (denied := memory.resize.denied) is not None:
-        yield denied.at, settings.infeasible_retry_after
-    owner = disruption_budgets.owner_of(facts.pod)
-    if owner is not None and (restarted := context.snapshot.restarted.get(owner)) is not None:
-        yield restarted, resize_or_evict.RESTART_GAP
-    if (gap := context.snapshot.gaps.get(facts.pod.namespace)) is not None:
-        yield gap, timedelta()
-    if owner is not None and (least := context.snapshot.min_ready.get(owner)) is not None:
-        yield from ((since, least) for since in context.ready_ordinals_of(owner).values())
-
-
-def _ends_of_retries(facts: CheckInputs, context: PlanContext) -> Iterator[datetime | None]:
-    yield facts.memory.eviction.not_before
-    stop = context.snapshot.brake.find_stop(facts.workload, facts.pod.namespace)
-    yield from () if stop is None else (stop.probe_at, stop.rescue_at)
-    if facts.workload is not None:
-        record = context.snapshot.convergence.get(facts.workload)
-        yield None if record is None else record.not_before
-
-
-def _later(moment: datetime, span: timedelta) -> datetime | None:
-    return moment + span if span <= _END_OF_TIME - moment else None
+def _facts(case: _Case, autoscaler: Autoscaler, context: PlanContext) -> CheckInputs:
+    pod, workload = case.observed.pod, case.observed.workload
+    judgement = context.judge(pod, autoscaler)
+    return candidates.facts_about(pod, autoscaler, workload, judgement, context)

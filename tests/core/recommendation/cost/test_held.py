@@ -172,4 +172,5 @@ def test_f33_names_of_pods_that_are_gone_are_forgotten() -> None:
     assert len(names) <= 1050
     saved = world.publications.held.save((world.autoscaler.identity, "app"))
     assert saved is not None
-    assert [level.pod for level in saved.levels] == ["web-4999", "web-7"]
+    # Of pods that used the same between two estimates, the first one counts.
+    assert [level.pod for level in saved.levels] == ["web-4951", "web-7"]

@@ -67,9 +67,13 @@ class _Scales:
             self._weights[anchor] = self._seen - before
 
     def repeat(self, anchor: str | None) -> None:
+        # A loader would build a map that contains itself, and walking it would never end.
         if anchor is not None and any(each == anchor for each, _ in self._open):
             raise YAMLBoundsError(f"the alias *{anchor} stands for itself")
+        # An unknown alias is an error of the loader, which comes after this.
         weight = 0 if anchor is None else self._weights.get(anchor, 0)
+        # A few nested aliases stand for billions of values ("billion laughs"); they are only
+        # counted.
         self._aliased += weight
         if self._aliased > MAX_ALIASED:
             raise YAMLBoundsError(f"aliases expand to more than {MAX_ALIASED:,} values")

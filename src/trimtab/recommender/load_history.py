@@ -102,6 +102,7 @@ class HistoryKeeper:
     def _plan(self, state: RecommenderState, namespace: str) -> Iterator[Shard]:
         usage = state.usage
         live = int(usage.aggregates.ints("feeders")[usage.links.rows_in(namespace)].sum())
+        # So that an answer fits in memory, as far as the number of containers can be guessed.
         moments = self.settings.most_samples // (1 + _DEAD_PER_LIVE * live)
         return history_samples.plan_shards(
             namespace,
@@ -136,6 +137,7 @@ class HistoryKeeper:
         while True:
             reading = await self._queue.get()
             try:
+                # Per worker, not per namespace: failures mostly mean that the server is down.
                 failures = failures + 1 if await self._fails(reading) else 0
                 if failures:
                     await self.clock.sleep(self.settings.delay(failures))
@@ -204,8 +206,10 @@ class HistoryKeeper:
             if not halves:
                 raise
             reading.shards.popleft()
+            # `extendleft` puts each in front of the one before, so the halves are turned round.
             reading.shards.extendleft(reversed(halves))
             return
+        # The state was rebuilt while the answer was on its way (`forget`).
         if not self._is_wanted(reading):
             reading.shards.clear()
             return
@@ -226,6 +230,7 @@ class HistoryKeeper:
         reading.state.publications.held.seed_again(finished)
         del self._readings[reading.namespace]
         self._news += TickReport(histories=1)
+        # Only now: the first tick waits for all of them.
         if not self._readings:
             self._settled.set()
 

@@ -42,6 +42,7 @@ async def publish(
     held_back = _recommend(state, settings, now)
     drafts, waiting = _draft(state, settings, _find_scaling(cluster, settings), now)
     held_back |= waiting
+    # False sorts first: what was never written. Then what was tried longest ago.
     drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.tried_at))
 
     async def write(draft: _Draft) -> None:
@@ -53,6 +54,7 @@ async def publish(
 
     named = [(_text(draft.subject.autoscaler), draft) for draft in drafts]
     written, problems = await writers.write(Step.PUBLISH, named, write)
+    # A small change is written along with an important one of the same status.
     held_back -= {draft.subject.name for draft in drafts}
     return TickReport(published=len(written), held_back=len(held_back), problems=tuple(problems))
 
@@ -64,6 +66,7 @@ def _recommend(
     publications, subjects = state.publications, state.subjects
     publishing = settings.publishing
     changed = publications.refresh(publishing)
+    # Another recommender publishes for those that are not ours; they are learned all the same.
     small_changes = {name for name in publications.small_changes if subjects[name].is_ours}
     drifting = small_changes & publications.drifting
     ripe = [
@@ -266,6 +269,7 @@ def _conflicts_among(
 ) -> Iterable[Conflict]:
     links = state.usage.links
     feeders = state.usage.aggregates.ints("feeders")
+    # By aggregate and not by pod: pods with the same labels match the same autoscalers.
     rows = [set(links.linked_rows(one.autoscaler.identity)) for one in siblings]
     matches = [
         [one for one, linked in zip(siblings, rows, strict=True) if row in linked]

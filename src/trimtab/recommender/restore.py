@@ -79,6 +79,7 @@ class CheckpointRestorer:
         state.usage.restore_all({key: one.content for key, one in chosen.items()})
         for key, one in chosen.items():
             _take_over(state, key, one.checkpoint, now)
+        # Two ticks at least, so that the first samples after the start are in the first save.
         until = now + max(FIRST_SAVE, 2 * self.settings.interval)
         for subject in new:
             if subject.turn.is_saved:
@@ -96,6 +97,7 @@ class CheckpointRestorer:
         stored = {
             key_of(each): each for each in self.cluster.checkpoints if owner_of(each) in served
         }
+        # As they would be saved now: what this process learned before it lost the lease.
         ours = {key_of(draft): draft for draft in draft_checkpoints(state, served, now)}
         known = usage_checkpoints.encode_histories(state.usage, served)
         richer = {
@@ -126,6 +128,8 @@ class CheckpointRestorer:
             if not usage_checkpoints.is_about_pods_of(
                 subject.autoscaler.selector, checkpoint.fingerprint
             ):
+                # Also kept in mind for saving: the stored checkpoint may then be replaced by a
+                # lighter one.
                 subject.is_about_others = True
                 continue
             key = key_of(checkpoint)
@@ -171,6 +175,7 @@ def _take_over(
             state.publications.held.offer_saved(key, supplement.targets)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
+            # `setdefault`: a kill that was counted since is newer than the one in the checkpoint.
             state.pods.counted_kills.setdefault(place, remembered.last_kill)
 
 

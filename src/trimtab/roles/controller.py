@@ -127,6 +127,7 @@ class RoleKeeper:
     def _plan_one(self, post: Post) -> RolePlan:
         now, settings = self._clock.now(), self._settings
         seen = [pod for owner in sorted(post.owners) for pod in self._pods.under(owner)]
+        # The watch may not have shown our own patches yet; planning by it would write them twice.
         pods = self._memory.as_written(seen, now)
         sighting = self._memory.sightings.get(post.workload)
         found = roles.find_holder(sighting, pods, self._elapsed())
@@ -149,14 +150,17 @@ class RoleKeeper:
                 group.create_task(change(plan))
 
     async def _change(self, plan: RolePlan) -> None:
+        # The lease is read from the server at the last moment: a watch may be seconds behind.
         if not await self._still_stands(plan):
             self._report(Outdated(plan))
             return
+        # Take first: two pods with the role are worse than none for a moment.
         for pod in plan.takes:
             # It may be gone, or have lost the label already; the server lists other holders below.
             with suppress(ConflictError, NotFoundError):
                 await self._take(plan, pod)
         if plan.gives_to is not None:
+            # Not suppressed here: while any other pod keeps the role, it must not be given.
             for pod in await self._others(plan, plan.gives_to):
                 await self._take(plan, pod)
             await self._give(plan, plan.gives_to)
@@ -175,6 +179,7 @@ class RoleKeeper:
         return [each for each in found if plan.post.employs(each) and each.uid != pod.uid]
 
     async def _take(self, plan: RolePlan, pod: Pod) -> None:
+        # Asked before every write: the process may lose its own lease between two of them.
         if self._may_act():
             await self._cluster.patch_pod(pod, self._settings.role.take())
             self._note(plan, pod, RoleChange.TAKE)

@@ -90,6 +90,7 @@ async def write_all(
     async def attempt(manifest: Manifest) -> None:
         await _write(client, manifest, existing.get(manifest.place), query="?dryRun=All")
 
+    # Most refusals show here, before anything is written: rights, quotas, schemas.
     await _each(manifests, attempt)
     if is_trial:
         return
@@ -119,6 +120,7 @@ async def _write(
         path = paths.checkpoints(manifest.checkpoint.namespace)
         await client.post(f"{path}{query}", msgspec.json.encode(manifest.document))
         return
+    # The version that was seen: a checkpoint written meanwhile is not overwritten.
     metadata = {**_metadata(manifest.document), "resourceVersion": _version(existing)}
     body = msgspec.json.encode({**manifest.document, "metadata": metadata})
     await client.put(f"{_path(manifest)}{query}", body)
@@ -130,6 +132,7 @@ async def _undo(client: Client, manifest: Manifest, former: Mapping[str, JSON] |
         if former is None:
             await client.delete(_path(manifest))
             return
+        # The version of our own write, which the former object does not have.
         now = decode_document(await client.fetch(_path(manifest)))
         metadata = {**_metadata(former), "resourceVersion": _version(now)}
         await client.put(_path(manifest), msgspec.json.encode({**former, "metadata": metadata}))

@@ -94,6 +94,7 @@ async def list_all(
         asked = {**(parameters or {}), "limit": _PAGE} | ({"continue": token} if token else {})
         page = lists.decode_list(await client.fetch(path, asked), decode)
         found += page.items
+        # A token is good for some minutes; an expired one is a 410, which the caller reports.
         token = page.continue_token
         if not token:
             return found
@@ -143,6 +144,7 @@ async def fetch_clock(client: Client, clock: Clock) -> ClockFacts:
         there = parsedate_to_datetime(date).astimezone(UTC) + _HALF_A_SECOND
     except ValueError as error:
         raise DecodeError("Date", f"not a time: {date!r}") from error
+    # As in NTP: the answer was made at some time in between, and the middle errs least.
     return ClockFacts(begin + (end - begin) / 2, there)
 
 

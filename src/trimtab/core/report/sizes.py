@@ -182,8 +182,10 @@ def size_group(
     surroundings: SizeBounds,
 ) -> WorkloadSizing:
     """Compare the requests of a group's pods with its autoscaler's recommendation."""
+    # Without any live pod the ended ones still show what the workload requests.
     live = [pod for pod in group.pods if pod.phase not in _ENDED and not pod.is_deleting]
     published = {each.container_name for each in group.autoscaler.recommendation or ()}
+    # One pod stands for all, and not the newest or largest: a rollout or a boost changes few.
     middle = _pod_in_the_middle(live or group.pods)
     known = _only_known(group, autoscaler, learned, surroundings.least_samples)
     bounds = (

@@ -26,9 +26,11 @@ async def reconcile_deployment(upkeep: Upkeep, workload: WorkloadObject) -> None
         newest = upkeep.world.add_workload(_replica_set(workload))
         sets.append(newest)
     older = [each for each in sets if each is not newest]
+    # The rollout is over; what is left is to follow the number of replicas.
     if not any(each.replicas for each in older):
         upkeep.store(replace(newest, replicas=workload.replicas))
         _forget(upkeep, older)
+    # One step at a time, as the real controller: a change of the new set wakes it again.
     elif not _scale_up(upkeep, workload, newest, sets):
         _scale_down(upkeep, workload, newest, older)
 
@@ -67,6 +69,8 @@ def _scale_down(
     upkeep: Upkeep, workload: WorkloadObject, newest: WorkloadObject, older: list[WorkloadObject]
 ) -> None:
     """Shrink older sets: pods that are not ready first, then as many as may be missing."""
+    # First idle pods of old sets, which cost no availability; then ready ones, as far as new ones
+    # replace them.
     least = (workload.replicas or 0) - workload.max_unavailable
     ready = {each.uid: sum(map(is_ready, upkeep.live_pods(each))) for each in [*older, newest]}
     sizes = {each.uid: each.replicas or 0 for each in [*older, newest]}

@@ -102,6 +102,7 @@ class Controllers:
 
     def _note(self, key: _Key, wait: timedelta = DELAY) -> None:
         due_at = asyncio.get_running_loop().time() + wait.total_seconds()
+        # The earliest time counts: a back-off must not delay what a change has made due.
         if due_at < self._due.get(key, float("inf")):
             self._due[key] = due_at
             if due_at < self._wakes_at:
@@ -142,6 +143,7 @@ class Controllers:
         due = [key for key, at in self._due.items() if at <= now and key not in self._busy]
         for key in due:
             del self._due[key]
+        # Sorted, so that two runs of a seed reconcile in the same order.
         return sorted(due)
 
     async def _reconcile(self, key: _Key) -> None:
@@ -149,6 +151,7 @@ class Controllers:
             again = await self._step(key)
         except ClusterError:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
+            # The exponent is bounded, since a quota may stay full for days.
             again = min(_BACKOFF * 2 ** min(failures - 1, 10), _LONGEST_BACKOFF)
         else:
             self._failures.pop(key, None)

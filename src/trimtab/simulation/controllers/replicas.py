@@ -59,6 +59,7 @@ class Upkeep:
         After a refusal the remaining pods are not tried, so a full quota does not refuse a hundred
         requests in a row.
         """
+        # 1, 2, 4 …: the slow start of the real controllers (`slowStartBatch`).
         done, at_once = 0, 1
         while done < len(planned):
             batch = planned[done : done + at_once]
@@ -99,6 +100,7 @@ def is_ready(pod: Pod) -> bool:
 def revision_hash(workload: WorkloadObject) -> str:
     """Return a hash of the present revision of a workload."""
     text = f"{workload.namespace}/{workload.kind}/{workload.name}/{workload.revision}"
+    # Not `hash`: two runs of a seed must name pods alike.
     digest = hashlib.sha256(text.encode()).digest()
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:10])
 
@@ -119,6 +121,7 @@ async def reconcile_replicas(upkeep: Upkeep, workload: WorkloadObject) -> None:
         planned = [upkeep.plan_random(workload, workload.template) for _ in range(missing)]
         await upkeep.create(workload, planned)
     elif missing < 0:
+        # `missing` is negative here: the first so many of the order go.
         upkeep.delete(sorted(pods, key=_dispensability(pods))[:-missing])
 
 

@@ -51,6 +51,7 @@ def break_now(simulation: Simulation, fault: Fault) -> Undo:
 
     def end() -> None:
         undo()
+        # After `undo`: checkers count the world as disturbed until everything is as before.
         world.record(FaultEnded(world.now(), str(fault)))
 
     return end
@@ -110,6 +111,7 @@ def _lost_answers(fault: Fault) -> Disturbance:
 def _forget_history(simulation: Simulation, fault: Fault) -> Undo:
     """Block all watches and clear the logs, so that each watch must list all objects again."""
     del fault
+    # Watches cannot go on while the log is cleared, or they would not notice.
     lines = [process.line for process in simulation.processes.values()]
     undos = [_disturb_line(line, _NO_WATCHES) for line in lines]
 
@@ -130,6 +132,7 @@ def _forget_history(simulation: Simulation, fault: Fault) -> Undo:
 def _crash(simulation: Simulation, fault: Fault) -> Undo:
     """Crash a component at a request during the fault, before or after its effect."""
     process = simulation.processes[fault.target]
+    # In the middle of its work, between a write and what should follow it.
     _crash_at_request(simulation, process, 1 + int(20 * fault.strength))
     return partial(_end_crashes, process)
 
@@ -162,9 +165,11 @@ def _crash_at_request(simulation: Simulation, process: Process, number: int) -> 
     def count_down(request: Request) -> None:
         nonlocal left
         left -= 1
+        # A process that has restarted since has another line.
         if left == 0 and process.line is line:
             process.crash(str(request))
 
+    # Before the request the write is lost; after it, only the knowledge of it.
     if simulation.random.choice((True, False)):
         line.before_request = count_down
     else:
@@ -200,6 +205,7 @@ def _add_copy(simulation: Simulation, fault: Fault) -> Undo:
 
 def _skew_clock(simulation: Simulation, fault: Fault) -> Undo:
     clock = simulation.processes[fault.target].clock
+    # Up to two minutes in either direction.
     clock.skew = timedelta(seconds=240 * (fault.strength - 0.5))
 
     def undo() -> None:
@@ -286,6 +292,7 @@ def _fill_node(simulation: Simulation, fault: Fault) -> Undo:
     nodes = simulation.world.nodes
     node = simulation.random.choice(list(nodes))
     whole = simulation.capacities[node.name]
+    # At least a tenth is left, so that small pods may still fit.
     left = {kind: int(whole[kind] * (1 - 0.9 * fault.strength)) for kind in BOTH}
     nodes.put(replace(node, capacity=left))
 
@@ -303,6 +310,7 @@ def _fill_quota(simulation: Simulation, fault: Fault) -> Undo:
     if not namespaces:
         return _nothing
     namespace = simulation.random.choice(namespaces)
+    # Exactly as much as is in use: no further pod can be created.
     used = sum(
         objects.resource_total(pod, Resource.CPU)
         for pod in world.pods
@@ -402,6 +410,7 @@ def _scale(simulation: Simulation, fault: Fault) -> Undo:
     found = [each for kind in kinds for each in world.workloads_of(kind) if each.owner is None]
     if not found:
         return _nothing
+    # Top-level workloads only: a controller would undo a change of what it owns.
     workload = simulation.random.choice(found)
     wanted = max(1, round((workload.replicas or 1) * 2 * fault.strength))
     _set_replicas(world, workload.identity, wanted)

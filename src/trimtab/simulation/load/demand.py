@@ -135,6 +135,7 @@ class ContainerDemand:
         is_weekend = int(seconds // _SECONDS_OF_A_DAY) % _DAYS_OF_A_WEEK >= _SATURDAY
         begin = self._column("day")[int(hour)]
         end = self._column("day")[(int(hour) + 1) % HOURS_OF_A_DAY]
+        # Linear between full hours: sums and products only (`world/loads.py`).
         daily = self._column("daily") * (begin + (end - begin) * into)
         if is_weekend:
             daily *= self._column("weekend_factor")
@@ -147,7 +148,9 @@ class ContainerDemand:
         (rows,) = np.nonzero(self._column("trace_begin") != _NO_TRACE)
         if len(rows):
             phase, step, length = (data[f][rows] for f in ("phase", "trace_step", "trace_length"))
+            # A trace repeats from its start, and each row begins somewhere else in it.
             steps = np.floor((seconds + phase) / step).astype(np.int64)
+            # int64[rows] positions into float64[steps, 2], turned into float64[2, rows].
             level[:, rows] = self._traces.values[data["trace_begin"][rows] + steps % length].T
 
     def _chance(self) -> Floats:
@@ -158,6 +161,7 @@ class ContainerDemand:
         return chance
 
     def _bursts(self, seconds: float) -> Floats:
+        # The phase shifts each row, so that not all containers burst at once.
         into = np.mod(seconds + self._column("phase"), self._column("burst_every"))
         bursts: Floats = self._column("burst") * (into < self._column("burst_length"))
         return bursts
@@ -165,6 +169,8 @@ class ContainerDemand:
     def _column(self, name: str) -> Floats:
         """Return one field of all rows, contiguous for fast reads: float64[..., rows]."""
         if name not in self._columns:
+            # Rows are records, so a field of them is strided: one copy per change of a load, not
+            # per turn.
             self._columns[name] = np.ascontiguousarray(self._rows.data[name].T)
         return self._columns[name]
 

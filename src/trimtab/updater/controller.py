@@ -17,7 +17,7 @@ from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Pod
-from trimtab.core.updates import plan as planning
+from trimtab.core.updates import plan
 from trimtab.updater import events
 from trimtab.updater.actor import Actor, ActorHooks
 from trimtab.updater.admission_liveness import AdmissionLiveness
@@ -86,7 +86,7 @@ class Updater:
             ),
         )
         self._alarms = Alarms(clock, self._watch.mark)
-        self._planner = planning.Planner(settings.plan)
+        self._planner = plan.Planner(settings.plan)
         self._conditions = events.Conditions(max_misses=settings.plan.max_misses)
         self._turn = asyncio.Lock()
         self._last_plan = LastPlan()
@@ -214,8 +214,8 @@ class Updater:
             self._alarms.set_for(outcomes)
             self._learn(outcomes, now, alive=alive)
             watch.end(TickStep.FILL_AGENDA)
-            plan = PlanMade(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
-            self._tell_news(replace(plan, absence=absence))
+            made = PlanMade(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
+            self._tell_news(replace(made, absence=absence))
 
     async def _plan_part(self) -> None:
         async with self._turn:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, ParamSpec, assert_never
 
-from trimtab.core.changes import change as urgency
+from trimtab.core.changes import change
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.explain.update_checks import CheckVerdict, PodCheck
@@ -245,7 +245,7 @@ def _with_facts(explanation: PodExplanation, facts: CheckInputs, view: PlanView)
         quick_oom=facts.quick_oom,
         is_killed_early=facts.is_killed_early,
         is_cure_held=facts.is_cure_held,
-        age=urgency.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
+        age=change.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
         recommendation=judgement.recommendation,
         notes={} if judgement.capped is None else judgement.capped.notes,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from trimtab.core.changes import change as urgency
+from trimtab.core.changes import change
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model import pods
 from trimtab.core.model.autoscalers import UpdateMode
@@ -236,13 +236,13 @@ def reason_against_restart(candidate: Candidate, context: PlanContext) -> HoldRe
         return candidate.restraint
     thresholds = context.settings.thresholds
     if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
-        is_small = urgency.is_trifle(candidate.pod, candidate.wanted, thresholds)
+        is_small = change.is_trifle(candidate.pod, candidate.wanted, thresholds)
         return HoldReason.CHANGE_TOO_SMALL if is_small and not candidate.quick_oom else None
     # Bounds may come as close as a mebibyte, for which nothing restarts (D18).
     if candidate.change.relative_difference < thresholds.least_restart:
         return HoldReason.CHANGE_TOO_SMALL
     # An OOM kill is a reason to restart only where the memory grows by enough (D18).
-    relief = urgency.memory_relief(candidate.pod, candidate.wanted)
+    relief = change.memory_relief(candidate.pod, candidate.wanted)
     is_cured = relief >= thresholds.smallest_change
     return reason_to_wait(candidate, context, quick_oom=candidate.quick_oom and is_cured)
 
@@ -251,10 +251,10 @@ def reason_to_wait(
     candidate: Candidate, context: PlanContext, *, quick_oom: bool
 ) -> HoldReason | None:
     """Return why the change should wait; None if it is due."""
-    return urgency.reason_to_wait(
+    return change.reason_to_wait(
         candidate.change,
         quick_oom=quick_oom,
-        age=urgency.age_of(candidate.pod, candidate.memory.last_updated_at, context.now),
+        age=change.age_of(candidate.pod, candidate.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
         has_new_role=candidate.memory.has_new_role,
     )

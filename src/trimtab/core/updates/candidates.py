@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trimtab.core.changes import change as urgency
-from trimtab.core.changes import kept_sizes
+from trimtab.core.changes import change, kept_sizes
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Hold
-from trimtab.core.guards import disruption_budgets as disruption
+from trimtab.core.guards import disruption_budgets
 from trimtab.core.model import autoscalers, cap_notes
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.cap_notes import Note, NoteKind
@@ -43,7 +42,7 @@ class Candidate(NamedTuple):
     change: Change
     quick_oom: bool
     wanted: TargetResources
-    standing: disruption.GroupPermission
+    standing: disruption_budgets.GroupPermission
     memory: PodMemory
     restraint: HoldReason | None = None
     """Why the pod may only grow in place, mostly as it was changed a moment ago (D17)."""
@@ -106,22 +105,22 @@ def candidate_to_take_back(facts: CheckInputs, back: TargetResources) -> Candida
         change=facts.judgement.change,
         quick_oom=facts.quick_oom,
         wanted=back,
-        standing=disruption.GroupPermission.OPEN,
+        standing=disruption_budgets.GroupPermission.OPEN,
         memory=facts.memory,
         takes_back=True,
         workload=facts.workload,
-        owner=disruption.owner_of(facts.pod),
+        owner=disruption_budgets.owner_of(facts.pod),
     )
 
 
 def standing_of(
     facts: CheckInputs, context: PlanContext
-) -> disruption.GroupPermission | HoldReason:
+) -> disruption_budgets.GroupPermission | HoldReason:
     """Return what the replica group permits, or why none of its pods may be touched.
 
     Of a small group no pod is evicted, but one that is OOM-killed early may grow in all modes.
     """
-    standing = disruption.standing(
+    standing = disruption_budgets.standing(
         context.group_of(facts.pod),
         facts.autoscaler,
         context.settings.disruption,
@@ -129,7 +128,7 @@ def standing_of(
     )
     is_small = standing is HoldReason.BELOW_MIN_REPLICAS
     if is_small and facts.quick_oom and context.resizes(facts.pod):
-        return disruption.GroupPermission.RESIZE_ONLY
+        return disruption_budgets.GroupPermission.RESIZE_ONLY
     return standing
 
 
@@ -139,21 +138,23 @@ def candidate_of(facts: CheckInputs, context: PlanContext) -> Candidate:
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
     restraint = _restraint(facts, context)
     growth = None if restraint is None else growth_in_cool_down(facts, context)
-    change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
+    measured, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
     cut = _wanted_with_cut(facts, context)
     is_restrained = growth or is_cooling(facts, context) or dies_on(facts, context)
     return Candidate(
         pod,
         autoscaler,
-        change=change,
+        change=measured,
         quick_oom=facts.quick_oom,
         wanted=cut or wanted,
-        standing=disruption.GroupPermission.OPEN if isinstance(standing, HoldReason) else standing,
+        standing=disruption_budgets.GroupPermission.OPEN
+        if isinstance(standing, HoldReason)
+        else standing,
         memory=facts.memory,
         restraint=restraint if is_restrained else None,
         is_cut=bool(cut),
         workload=facts.workload,
-        owner=disruption.owner_of(pod),
+        owner=disruption_budgets.owner_of(pod),
     )
 
 
@@ -198,11 +199,11 @@ def facts_about(
         workload,
         judgement,
         # Nothing but more memory ends the kills, so nothing else is urgent.
-        quick_oom=bool(killed) and urgency.gives_memory(judgement.recommendation, killed),
+        quick_oom=bool(killed) and change.gives_memory(judgement.recommendation, killed),
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
         is_killed_early=bool(killed),
         is_cure_held=bool(waiting)
-        and urgency.gives_memory(autoscaler.recommendation or (), waiting),
+        and change.gives_memory(autoscaler.recommendation or (), waiting),
     )
 
 
@@ -237,22 +238,22 @@ def growth_in_cool_down(
         pod, container_resources.only_growing(pod, context.want(pod, autoscaler, judgement))
     )
     wanted = without_restarts(pod, growing)
-    change = plan_context.measure_part(pod, judgement, wanted)
+    measured = plan_context.measure_part(pod, judgement, wanted)
     is_possible = (
-        reason_to_wait(change, facts, context) is None
+        reason_to_wait(measured, facts, context) is None
         and resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and not restarts_containers(pod, wanted)
         and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
     )
-    return (change, wanted) if is_possible else None
+    return (measured, wanted) if is_possible else None
 
 
-def reason_to_wait(change: Change, facts: CheckInputs, context: PlanContext) -> HoldReason | None:
+def reason_to_wait(measured: Change, facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     """Return why the change should wait; None if it is due."""
-    return urgency.reason_to_wait(
-        change,
+    return change.reason_to_wait(
+        measured,
         quick_oom=facts.quick_oom,
-        age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
+        age=change.age_of(facts.pod, facts.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
         has_new_role=facts.memory.has_new_role,
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from trimtab.core.changes import change as urgency
+from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Unboost
 from trimtab.core.guards import disruption_budgets, rate_limit
 from trimtab.core.guards.rate_limit import Wishes
@@ -196,7 +196,7 @@ def _in_turn(
     candidates: Iterable[Candidate], groups: Mapping[WorkloadName, disruption_budgets.ReplicaGroup]
 ) -> list[Candidate]:
     """Return the candidates in the order in which budgets and other bounds serve them."""
-    return _rescues_first(_unready_first(urgency.most_urgent_first(candidates), groups))
+    return _rescues_first(_unready_first(change.most_urgent_first(candidates), groups))
 
 
 def _unready_first(
@@ -231,8 +231,8 @@ def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: PlanContext
     """Return the outcome, or a hold with it as the withheld act where changes are paused."""
     if isinstance(outcome, Hold) or not is_held_back(outcome.pod, autoscaler, context):
         return outcome
-    change = None if isinstance(outcome, Unboost) else outcome.change
-    return Hold(outcome.pod, outcome.autoscaler, HoldReason.PAUSED, change, withheld=outcome)
+    measured = None if isinstance(outcome, Unboost) else outcome.change
+    return Hold(outcome.pod, outcome.autoscaler, HoldReason.PAUSED, measured, withheld=outcome)
 
 
 def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: PlanContext) -> bool:

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.changes import change as requirements
-from trimtab.core.changes import change as urgency
-from trimtab.core.changes import kept_sizes
+from trimtab.core.changes import change, kept_sizes
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.kept_sizes import is_cut
-from trimtab.core.guards import disruption_budgets as disruption
+from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.autoscalers import (
     Autoscaler,
     ChangeDirection,
@@ -101,7 +99,7 @@ class PlanContext:
 
     snapshot: Snapshot
     settings: PlanSettings
-    groups: dict[WorkloadName, disruption.ReplicaGroup]
+    groups: dict[WorkloadName, disruption_budgets.ReplicaGroup]
     now: datetime
     judgements: dict[tuple[object, ...], TargetForPod] = field(default_factory=dict)
     """Pods of a workload are alike, so most of them were judged before."""
@@ -129,7 +127,7 @@ class PlanContext:
 
         A newer LimitRange has given it defaults.
         """
-        owner = disruption.owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         sizes = None if owner is None else self.snapshot.template_sizes.get(owner)
         items = limit_range_check.checked_items(self.snapshot.limit_ranges.get(pod.namespace, ()))
         template = successors.template_of(pod, sizes, items)
@@ -139,7 +137,7 @@ class PlanContext:
 
     def foresee(self, pod: Pod, autoscaler: Autoscaler) -> TargetResources | None:
         """Return what is recommended for the pod's successor; None if its template is unknown."""
-        owner = disruption.owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         if owner is None or owner not in self.snapshot.template_sizes:
             return None
         key = owner, *_alike(pod, autoscaler)
@@ -187,9 +185,9 @@ class PlanContext:
         """Return True if the cluster can resize the pod in place."""
         return self.snapshot.resizes_in_place and not pod.is_windows
 
-    def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
+    def group_of(self, pod: Pod) -> disruption_budgets.ReplicaGroup | None:
         """Return the pod's replica group, if it has an owner."""
-        owner = disruption.owner_of(pod)
+        owner = disruption_budgets.owner_of(pod)
         return None if owner is None else self.groups.get(owner)
 
     def lacks_lower_ordinal(self, pod: Pod, disrupted: Collection[int] = ()) -> bool:
@@ -198,7 +196,7 @@ class PlanContext:
         Pods that the same plan disrupts do not count as ready. Nor do pods that have not been
         ready for as long as the owner asks for.
         """
-        snapshot, owner = self.snapshot, disruption.owner_of(pod)
+        snapshot, owner = self.snapshot, disruption_budgets.owner_of(pod)
         first = None if owner is None else snapshot.first_ordinals.get(owner)
         if owner is None or first is None or (ordinal := ordinal_of(pod)) is None:
             return False
@@ -248,7 +246,7 @@ class PlanContext:
 
 def measure_part(pod: Pod, judgement: TargetForPod, wanted: TargetResources) -> Change:
     """Measure the change if containers got only what is wanted of the recommendation."""
-    return urgency.measure_change(pod, recommended_part(judgement, wanted))
+    return change.measure_change(pod, recommended_part(judgement, wanted))
 
 
 def recommended_part(
@@ -390,11 +388,9 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> TargetForP
         capped,
         change=_measure_growth(pod, recommendation)
         if upscales
-        else urgency.measure_change(pod, recommendation),
+        else change.measure_change(pod, recommendation),
         meets_requirements=not autoscaler.requirements
-        or requirements.are_fulfilled(
-            autoscaler.requirements, pod, recommendation, only_growth=upscales
-        ),
+        or change.are_fulfilled(autoscaler.requirements, pod, recommendation, only_growth=upscales),
         is_possible=all(
             amount >= 0 for entry in recommendation for amount in entry.target.values()
         ),
@@ -406,8 +402,8 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> TargetForP
 
 def _measure_growth(pod: Pod, recommendation: Sequence[ContainerRecommendation]) -> Change:
     """Measure the growth; of a pod that only shrinks, what is left to its successor."""
-    growth = urgency.measure_change(pod, recommendation, only_growth=True)
-    return growth if growth.scale_up else urgency.measure_change(pod, recommendation)
+    growth = change.measure_change(pod, recommendation, only_growth=True)
+    return growth if growth.scale_up else change.measure_change(pod, recommendation)
 
 
 def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
@@ -415,7 +411,7 @@ def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[Limit
     all_of_it = capping.cap_for_pod(
         autoscaler.recommendation, pod, autoscaler.policies, limit_ranges
     )
-    return urgency.measure_change(pod, all_of_it.recommendations).relative_difference > 0
+    return change.measure_change(pod, all_of_it.recommendations).relative_difference > 0
 
 
 def _wanted(
@@ -463,7 +459,7 @@ def _misfits(
 def list_killed_early(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> list[Container]:
     """List the scaled containers that were lately OOM-killed soon after their start."""
     settings = context.settings
-    threshold = urgency.quick_oom_threshold(
+    threshold = change.quick_oom_threshold(
         autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config
     )
-    return urgency.killed_early(pod, autoscaler, threshold, context.now)
+    return change.killed_early(pod, autoscaler, threshold, context.now)

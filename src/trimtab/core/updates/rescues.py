@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import structs
 
-from trimtab.core.changes import change as urgency
+from trimtab.core.changes import change
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import Container, TargetResources
 from trimtab.core.model.resources import Resources
@@ -57,9 +57,9 @@ def free_part(candidate: Candidate, context: PlanContext, claimed: Resources) ->
     if not restarts or autoscaler.mode in EVICTING_MODES:
         return None
     wanted = resize_or_evict.without_restarts(pod, candidate.wanted)
-    change = plan_context.measure_part(pod, context.judge(pod, autoscaler), wanted)
-    part = candidate._replace(change=change, wanted=wanted)
-    relief = urgency.memory_relief(pod, wanted)
+    measured = plan_context.measure_part(pod, context.judge(pod, autoscaler), wanted)
+    part = candidate._replace(change=measured, wanted=wanted)
+    relief = change.memory_relief(pod, wanted)
     quick_oom = candidate.quick_oom and relief >= context.settings.thresholds.smallest_change
     part, chosen = action_choice.decide(part, context, disruptable=False, claimed=claimed)
     is_possible = (
@@ -126,7 +126,7 @@ def _part_in_place(candidate: Candidate, context: PlanContext, spent: Spent) -> 
             continue
         fitting = quota_plan.fit_resize(pod, wanted, left)
         # CPU alone is no cure.
-        if not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting.wanted) > 0:
+        if not isinstance(fitting, Refusal) and change.memory_relief(pod, fitting.wanted) > 0:
             return candidate._replace(wanted=wanted)
     return None
 
@@ -202,7 +202,7 @@ def _fit_rescue(
     elif lacking:
         wanted = node_use.without_growth_of(pod, wanted, lacking)
     is_possible = (
-        urgency.memory_relief(pod, wanted) > 0
+        change.memory_relief(pod, wanted) > 0
         and resize_patch.resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and container_resources.is_within(pod, wanted, context.limit_ranges_of(pod))
     )

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trimtab.core.changes import change as urgency
+from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import Evict, Resize
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.limits import NO_AMOUNTS
@@ -166,7 +166,7 @@ def is_rescued(candidate: Candidate, context: PlanContext) -> bool:
 
 def is_cured(candidate: Candidate) -> bool:
     """Return True if the pod is OOM-killed early and would get more memory."""
-    return candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
+    return candidate.quick_oom and change.memory_relief(candidate.pod, candidate.wanted) > 0
 
 
 def is_disruptable(owner: WorkloadName | None, context: PlanContext, spent: Spent) -> bool:

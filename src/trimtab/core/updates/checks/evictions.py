@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from trimtab.core.changes import change as requirements
-from trimtab.core.changes import kept_sizes
+from trimtab.core.changes import change, kept_sizes
 from trimtab.core.model import limits
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.hold_reasons import HoldReason
@@ -33,11 +32,11 @@ def part_of(
     if not left_out:
         return candidate
     wanted = successors.without_resources(candidate.wanted, left_out)
-    change = plan_context.measure_part(
+    measured = plan_context.measure_part(
         candidate.pod, action_choice.judge(candidate, context), wanted
     )
     quick_oom = candidate.quick_oom and Resource.MEMORY not in left_out
-    return candidate._replace(wanted=wanted, change=change, quick_oom=quick_oom)
+    return candidate._replace(wanted=wanted, change=measured, quick_oom=quick_oom)
 
 
 def _is_part_worth_it(
@@ -50,7 +49,7 @@ def _is_part_worth_it(
     )
     return (
         part.change.scale_up
-        and (not demands or requirements.are_fulfilled(demands, part.pod, recommended))
+        and (not demands or change.are_fulfilled(demands, part.pod, recommended))
         and action_choice.reason_against_restart(part, context) is None
         and action_choice.reason_to_wait(part, context, quick_oom=part.quick_oom) is None
     )

@@ -186,3 +186,24 @@ def test_a_limit_range_takes_nothing_from_requests_that_no_limit_follows(
 
     pods = scene.wait_for_pods(lambda pods: len(pods) == 2)
     assert [millicores(pod) for pod in pods] == [700] * 2, describe_pods(pods)
+
+
+RATIO: Json = {
+    "type": "Container",
+    "default": {"cpu": "333m"},
+    "defaultRequest": {"cpu": "70m"},
+    "maxLimitRequestRatio": {"cpu": "1"},
+}
+
+
+def test_no_pod_is_evicted_whose_successor_is_refused_for_its_defaults(hasty_scene: Scene) -> None:
+    scene, memory = hasty_scene, {"memory": "100Mi"}
+    policy = {"containerName": "*", "controlledResources": ["memory"]}
+    scene.start(a_template(memory), replicas=3)
+    scene.limit(RATIO)
+    scene.let_watches_catch_up()
+    resources = {"containerPolicies": [policy]}
+    scene.autoscale({"memory": "200Mi"}, mode="Recreate", resourcePolicy=resources)
+    scene.wait_for_words(scene.condition_messages, "LimitRangeRefuses")
+
+    scene.watch_uids(10)

@@ -17,12 +17,16 @@ def test_bounds_and_default_of_an_item_are_decoded() -> None:
         "min": {"cpu": "50m"},
         "max": {"cpu": 1, "memory": "1Mi"},
         "default": {"memory": "2Mi"},
-        "defaultRequest": {"memory": "not looked at"},
+        "defaultRequest": {"cpu": "70m"},
     }
 
     assert decoded(item) == (
         LimitRangeItem(
-            LimitRangeType.CONTAINER, amounts(50), amounts(1000, MIB), amounts(memory=2 * MIB)
+            LimitRangeType.CONTAINER,
+            amounts(50),
+            amounts(1000, MIB),
+            amounts(memory=2 * MIB),
+            default_request=amounts(70),
         ),
     )
 

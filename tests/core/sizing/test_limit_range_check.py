@@ -161,6 +161,15 @@ def test_a_container_that_leaves_amounts_out_gets_those_of_the_limit_range() -> 
     assert with_defaults([], only_limit) == only_limit
 
 
+def test_a_container_without_an_amount_requests_the_default_request() -> None:
+    item = LimitRangeItem(CONTAINER, default=amounts(500), default_request=amounts(70))
+    only_limit, only_request = Allocation(None, amounts(200)), Allocation(amounts(100))
+
+    assert with_defaults([item], Allocation()) == Allocation(amounts(70), amounts(500))
+    assert with_defaults([item], only_limit) == Allocation(amounts(200), amounts(200))
+    assert with_defaults([item], only_request) == Allocation(amounts(100), amounts(500))
+
+
 def asked_for(kind: Resource, request: int, limit: int | None, name: str = "app") -> Container:
     index = 0 if name == "app" else 1
     return structs.replace(a_container(name, index=index), spec=asking(kind, request, limit))
@@ -312,6 +321,18 @@ def test_no_pod_is_evicted_that_a_newer_limit_range_would_refuse_either_way() ->
     items = {"default": [a_ratio(CONTAINER, CPU, 2000)]}
 
     outcomes = planned(snapshot_of(pods, autoscaler, limit_ranges=items))
+
+    assert set(told(outcomes)) == {"LimitRangeRefuses"}
+
+
+def test_no_pod_is_evicted_whose_successor_would_be_refused_for_its_defaults() -> None:
+    # The autoscaler sets no CPU, so the successor gets that of the LimitRange.
+    bare = replace(a_container(), spec=Allocation(amounts(memory=100 * MIB)))
+    pods = [a_pod(bare, name=f"web-{n}", age=hours(24)) for n in range(4)]
+    autoscaler = an_autoscaler(advised(MEMORY, 200 * MIB), mode=UpdateMode.RECREATE)
+    item = replace(a_ratio(CONTAINER, CPU, 1000), default=amounts(333), default_request=amounts(70))
+
+    outcomes = planned(snapshot_of(pods, autoscaler, limit_ranges={"default": [item]}))
 
     assert set(told(outcomes)) == {"LimitRangeRefuses"}
 

@@ -19,6 +19,7 @@ class _Item(Wire, frozen=True, kw_only=True):
     min: WireAmounts | None = None
     max: WireAmounts | None = None
     default: WireAmounts | None = None
+    default_request: WireAmounts | None = None
     max_limit_request_ratio: WireAmounts | None = None
 
 
@@ -53,6 +54,7 @@ def _convert_item(item: _Item, path: str) -> LimitRangeItem:
         default=quantities.decode_bounds(item.default, f"{path}.default"),
         max_cpu_ratio=_decode_ratio(ratios.cpu, f"{path}.maxLimitRequestRatio[cpu]"),
         max_memory_ratio=_decode_ratio(ratios.memory, f"{path}.maxLimitRequestRatio[memory]"),
+        default_request=quantities.decode_amounts(item.default_request, f"{path}.defaultRequest"),
     )
 
 

@@ -34,6 +34,8 @@ class LimitRangeItem:
     """The most thousandths of the CPU request that its limit may be (`maxLimitRequestRatio`)."""
     max_memory_ratio: int | None = None
     """The same of memory."""
+    default_request: Resources | None = None
+    """The request of a container that names neither it nor a limit."""
 
     def max_ratio(self, kind: Resource) -> int | None:
         """Return the most thousandths of a request that its limit may be; None for no bound."""
@@ -49,6 +51,7 @@ def effective_item(
     if not of_type:
         return None
     defaults = [item.default for item in of_type if item.default is not None]
+    asked = [item.default_request for item in of_type if item.default_request is not None]
     ratios = {
         kind: [ratio for item in of_type if (ratio := item.max_ratio(kind)) is not None]
         for kind in BOTH
@@ -61,6 +64,7 @@ def effective_item(
         default=defaults[-1] if defaults else None,
         max_cpu_ratio=min(ratios[Resource.CPU], default=None),
         max_memory_ratio=min(ratios[Resource.MEMORY], default=None),
+        default_request=asked[-1] if asked else None,
     )
     return None if effective == LimitRangeItem(limit_type) else effective
 

@@ -55,6 +55,7 @@ def with_defaults(items: Sequence[LimitRangeItem], allocation: Allocation) -> Al
     requests = {
         **(item.min or NO_AMOUNTS),
         **default,
+        **(item.default_request or NO_AMOUNTS),
         **limits,
         **(allocation.requests or NO_AMOUNTS),
     }

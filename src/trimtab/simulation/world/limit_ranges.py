@@ -28,7 +28,11 @@ def with_defaults(pod: Pod, ranges: Iterable[LimitRange]) -> Pod:
         for item in limit_range.items:
             if item.type is LimitRangeType.CONTAINER:
                 limits |= item.default or {}
-                requests |= {**(item.min or {}), **(item.default or {})}
+                requests |= {
+                    **(item.min or {}),
+                    **(item.default or {}),
+                    **(item.default_request or {}),
+                }
         containers = tuple(_filled(each, requests, limits) for each in containers)
     return structs.replace(pod, containers=containers)
 

@@ -109,6 +109,7 @@ _CONTAINER_TEXTS: Final = {
     ContainerKind.SIDECAR: "init container",
 }
 
+_CPU_REQUEST: Final = f"{Resource.CPU} request"
 _ITEM: Final = re.compile(r"(?:: |, )(?:cpu|memory) (?:request|limit)(?:[,;]|$)")
 """An amount that admission has set."""
 
@@ -145,7 +146,7 @@ def was_sized(annotations: Mapping[str, str]) -> bool:
 
 def lists_cpu(updates: str) -> bool:
     """Return True if a value of `vpaUpdates` says that admission set a CPU request."""
-    return f"{Resource.CPU} request" in updates
+    return _CPU_REQUEST in updates
 
 
 def _opening(autoscaler_name: str) -> str:

@@ -54,6 +54,13 @@ HELPER = a_container("helper", requests=amounts(100), kind=SIDECAR)
             cpu_of(300), (ONE, TWO), wanting(one=201), ("one",), id="one millicore too many"
         ),
         pytest.param(
+            cpu_of(199),
+            (ONE, TWO),
+            wanting(one=100),
+            ("one",),
+            id="the same amount, where rounding makes containers larger than their pod",
+        ),
+        pytest.param(
             cpu_of(300),
             (ONE, TWO),
             wanting(one=250, two=50),

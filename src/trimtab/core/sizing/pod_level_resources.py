@@ -59,6 +59,9 @@ def find_misfits(pod: Pod, wanted: Mapping[str, Allotment | Allocation]) -> tupl
     for name in sorted(wishes, key=lambda name: _asks_for_more(wishes[name], stakes[name])):
         wish, own = wishes[name], stakes[name]
         if wish == own:
+            if not totals.fit():
+                # Fractions of bytes were rounded up: what is written would exceed the pod's.
+                misfits.add(name)
             continue
         totals.add(own, sign=-1)
         totals.add(wish)

@@ -327,7 +327,7 @@ def test_no_pod_is_evicted_that_a_newer_limit_range_would_refuse_either_way() ->
 
 def test_no_pod_is_evicted_whose_successor_would_be_refused_for_its_defaults() -> None:
     # The autoscaler sets no CPU, so the successor gets that of the LimitRange.
-    bare = replace(a_container(), spec=Allocation(amounts(memory=100 * MIB)))
+    bare = structs.replace(a_container(), spec=Allocation(amounts(memory=100 * MIB)))
     pods = [a_pod(bare, name=f"web-{n}", age=hours(24)) for n in range(4)]
     autoscaler = an_autoscaler(advised(MEMORY, 200 * MIB), mode=UpdateMode.RECREATE)
     item = replace(a_ratio(CONTAINER, CPU, 1000), default=amounts(333), default_request=amounts(70))

@@ -125,7 +125,8 @@ def rescued(
         if budget is not None:
             stage.world.budgets.put(budget)
         mode = UpdateMode.RECREATE
-        await resized(requests, mode, POLICY, replicas, conditions, **pod)(stage)
+        given = {"ready_since": stage.world.now() - timedelta(hours=1), **pod}
+        await resized(requests, mode, POLICY, replicas, conditions, **given)(stage)
 
     return scene
 
@@ -600,6 +601,12 @@ SINS = [
         rescued((200, 200 * MIB), containers=(KILLED,)),
         rescued((200, 200 * MIB), containers=(KILLED,), ready_since=None),
         id="Recreate resizes dying pods whose siblings are ready",
+    ),
+    pytest.param(
+        Modes,
+        rescued((200, 200 * MIB), containers=(KILLED,)),
+        rescued((200, 200 * MIB), containers=(KILLED,), ready_since=START),
+        id="Recreate resizes dying pods whose siblings were ready at the time of the plan",
     ),
     pytest.param(
         Modes,

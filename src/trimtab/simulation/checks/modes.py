@@ -100,9 +100,16 @@ class Modes(Checker):
         ]
 
     def _lacks_siblings(self, pod: Pod) -> bool:
-        """Return True if a sibling is not ready, and so may take the budget."""
+        """Return True if a sibling was not ready at the time of the plan, and may take the budget.
+
+        The plan may be as old as the time that carrying it out takes.
+        """
         siblings = () if pod.owner is None else self.world.pods_by_owner.under(pod.owner.uid)
-        return any(each.uid != pod.uid and each.ready_since is None for each in siblings)
+        planned = self.world.now() - self.rules.carried_out_within
+        return any(
+            each.uid != pod.uid and (each.ready_since is None or each.ready_since >= planned)
+            for each in siblings
+        )
 
     def _lacks_pods(self, workload: WorkloadObject) -> bool:
         owned = self.world.pods_by_owner.under(workload.uid)

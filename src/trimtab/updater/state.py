@@ -31,10 +31,9 @@ from trimtab.core.guards.eviction_brake import NO_DOUBT, Brake, Lack
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
-from trimtab.core.updates import failed_changes, pod_history
+from trimtab.core.updates import failed_changes, pod_history, resize_or_evict
 from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.core.updates.pod_history import Recollection
-from trimtab.core.updates.resize_or_evict import Restart, end_of_gap
 from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Snapshot
 from trimtab.updater.pod_owners import OwnerKey, owner_key
 
@@ -75,7 +74,7 @@ class UpdaterMemory:
         """Time of the last eviction of a pod, by direct owner."""
         self.restarted: dict[WorkloadName, datetime] = {}
         """Time of the last resize with a restart that was asked for, by direct owner."""
-        self.last_restarts: dict[str, Restart] = {}
+        self.last_restarts: dict[str, resize_or_evict.Restart] = {}
         """By namespace the last restart of a ready pod that was asked for."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.lacking: dict[WorkloadName, Lack] = {}
@@ -202,7 +201,7 @@ class UpdaterMemory:
     ) -> Mapping[str, datetime]:
         """Return when another ready pod may be restarted, by namespace, if later than now."""
         ends = {
-            namespace: end_of_gap(each, find(namespace, each.pod.name), now)
+            namespace: resize_or_evict.end_of_gap(each, find(namespace, each.pod.name), now)
             for namespace, each in self.last_restarts.items()
         }
         found = {namespace: end for namespace, end in ends.items() if end is not None}

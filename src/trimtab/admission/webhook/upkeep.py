@@ -28,6 +28,7 @@ from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Clock, WebhookHost
 from trimtab.core.webhook import keyring as steps
+from trimtab.core.webhook import registration
 from trimtab.core.webhook.keyring import (
     Authority,
     BundleSightings,
@@ -36,14 +37,7 @@ from trimtab.core.webhook.keyring import (
     ShownCertificate,
     TrustView,
 )
-from trimtab.core.webhook.registration import (
-    MAIN,
-    Address,
-    Registration,
-    RegistrationSettings,
-    plan_registration,
-    with_bundle,
-)
+from trimtab.core.webhook.registration import MAIN, Address, Registration, RegistrationSettings
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -195,7 +189,7 @@ class WebhookUpkeep:
         trusted = facts.keyring.trusted(facts.now)
         is_injected = settings.registration.injected_from
         bundle = "" if is_injected else secrets.join_bundle(each.certificate for each in trusted)
-        wanted = plan_registration(facts.found, settings.registration, bundle)
+        wanted = registration.plan_registration(facts.found, settings.registration, bundle)
         if wanted == facts.found:
             return False
         await self._host.write_registration(facts.found, wanted)
@@ -253,7 +247,7 @@ class WebhookUpkeep:
             _logger.info("New client CA found, reloading and patching webhook")
         # A failed write is retried at every turn, but logged once.
         self._found_authorities = new
-        wanted = with_bundle(facts.found, secrets.join_bundle(bundle.values()))
+        wanted = registration.with_bundle(facts.found, secrets.join_bundle(bundle.values()))
         await self._host.write_registration(facts.found, wanted)
         if new:
             _logger.info("Successfully patched webhook with new client CA")

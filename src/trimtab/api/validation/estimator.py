@@ -5,12 +5,8 @@ Annotations are not checked by the API server, and a wrong one counts as none.
 
 from collections.abc import Iterator, Mapping
 
-from trimtab.core.model.estimation import (
-    ESTIMATOR_ANNOTATION,
-    OOM_PRICE_ANNOTATION,
-    Estimator,
-    parse_oom_price,
-)
+from trimtab.core.model import estimation
+from trimtab.core.model.estimation import ESTIMATOR_ANNOTATION, OOM_PRICE_ANNOTATION, Estimator
 from trimtab.core.model.validation import SettingsError
 
 
@@ -32,7 +28,7 @@ def annotation_warnings(annotations: Mapping[str, str]) -> Iterator[str]:
 
 def _is_price(text: str) -> bool:
     try:
-        parse_oom_price(text)
+        estimation.parse_oom_price(text)
     except SettingsError:
         return False
     return True

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
-from trimtab.backtest import sweep
+from trimtab.backtest import sweep, tables
 from trimtab.backtest.sweep import Point
-from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows
+from trimtab.backtest.tables import Row
 from trimtab.cli.backtest import html
 from trimtab.cli.backtest.html import ReportContents
-from trimtab.cli.output import columns, documents, markdown
-from trimtab.cli.output.csv import format_csv
+from trimtab.cli.output import columns, csv, documents, markdown
 from trimtab.cli.output.formats import Format
 
 BacktestFormat: TypeAlias = Literal[
@@ -58,14 +57,14 @@ def format_findings(
             lines = _lay_out_rows(rows) if answer is None else _lay_out_points(answer)
             return "".join(f"{line}\n" for line in lines) + _sentence(answer)
         case Format.JSON:
-            records = [dict(pairs(row)) for row in rows]
+            records = [dict(tables.pairs(row)) for row in rows]
             return documents.format_json(records if answer is None else _record(records, answer))
         case Format.CSV:
-            return format_csv(plain_rows(rows))
+            return csv.format_csv(tables.plain_rows(rows))
         case Format.MARKDOWN:
-            titles = header()
+            titles = tables.header()
             table = markdown.format_table(
-                [titles, *map(cells, rows)], numbers=range(2, len(titles))
+                [titles, *map(tables.cells, rows)], numbers=range(2, len(titles))
             )
             return table + _sentence(answer)
         case Format.HTML:
@@ -83,7 +82,7 @@ def _lay_out_rows(rows: Sequence[Row]) -> Iterator[str]:
     for scenario in dict.fromkeys(row.scenario for row in rows):
         chosen = [row for row in rows if row.scenario == scenario]
         names = ["", *(row.workload or row.policy for row in chosen)]
-        scores = zip(header()[2:], *(cells(row)[2:] for row in chosen), strict=True)
+        scores = zip(tables.header()[2:], *(tables.cells(row)[2:] for row in chosen), strict=True)
         yield f"starting {scenario}"
         yield from _lay_out([names, *scores])
 

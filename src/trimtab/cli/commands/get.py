@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from trimtab.cli.commands.read_cluster import ViewFlags, look, say
-from trimtab.cli.output import columns, documents, empty_results
-from trimtab.cli.output.amounts import TITLES, show_amount, write_quantities
-from trimtab.cli.output.csv import format_csv
+from trimtab.cli.output import amounts, columns, csv, documents, empty_results
+from trimtab.cli.output.amounts import TITLES
 from trimtab.cli.output.formats import OUTPUT, Format
 from trimtab.core.explain import overview
 from trimtab.core.explain.overview import ContainerView
@@ -58,7 +57,7 @@ def _write(views: Sequence[ContainerView], output: _Format, flags: ViewFlags) ->
         case Format.YAML:
             sys.stdout.write(documents.format_yaml([_record(each) for each in views]))
         case Format.CSV:
-            sys.stdout.write(format_csv(_csv_rows(views)))
+            sys.stdout.write(csv.format_csv(_csv_rows(views)))
         case _:
             assert_never(output)
 
@@ -95,8 +94,8 @@ def _header(*, shows_namespace: bool) -> list[str]:
 
 def _cells(view: ContainerView, resource: Resource) -> list[str]:
     quantities = (view.request, view.target, view.lower, view.upper)
-    amounts = [show_amount(resource, each.get(resource)) for each in quantities]
-    return [*amounts, _difference(view, resource)]
+    shown = [amounts.show_amount(resource, each.get(resource)) for each in quantities]
+    return [*shown, _difference(view, resource)]
 
 
 def _difference(view: ContainerView, resource: Resource) -> str:
@@ -113,10 +112,10 @@ def _record(view: ContainerView) -> dict[str, object]:
         "mode": view.mode.value,
         "container": view.container or None,
         "pods": view.pods,
-        "request": write_quantities(view.request),
-        "target": write_quantities(view.target),
-        "lowerBound": write_quantities(view.lower),
-        "upperBound": write_quantities(view.upper),
+        "request": amounts.write_quantities(view.request),
+        "target": amounts.write_quantities(view.target),
+        "lowerBound": amounts.write_quantities(view.lower),
+        "upperBound": amounts.write_quantities(view.upper),
     }
 
 
@@ -126,5 +125,5 @@ def _csv_rows(views: Sequence[ContainerView]) -> Iterator[list[object]]:
     for each in views:
         own = [*each.autoscaler, each.mode.value, each.container, each.pods]
         for resource in BOTH:
-            amounts = (each.request, each.target, each.lower, each.upper)
-            yield [*own, resource.value, *(one.get(resource, "") for one in amounts)]
+            quantities = (each.request, each.target, each.lower, each.upper)
+            yield [*own, resource.value, *(one.get(resource, "") for one in quantities)]

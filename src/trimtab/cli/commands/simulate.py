@@ -15,8 +15,9 @@ from trimtab.cli.flags.types import Count, Whole
 from trimtab.cli.output import progress
 from trimtab.cli.runtime.process import GARBAGE_THRESHOLDS
 from trimtab.core.model.estimation import Estimator
-from trimtab.simulation.components import ORIGINAL_RULES, Stack, with_estimator
-from trimtab.simulation.run import RunReport, RunSummary, describe_run, run_many, run_seed
+from trimtab.simulation import components, run
+from trimtab.simulation.components import ORIGINAL_RULES, Stack
+from trimtab.simulation.run import RunReport, RunSummary
 from trimtab.simulation.scenarios import Size
 
 
@@ -57,15 +58,17 @@ def simulate(
     if rules is RuleBook.ORIGINAL and estimator is not Estimator.PERCENTILE:
         raise UsageError(f"--estimator {estimator} is not one of the original's rules")
     stack = _stack(rules, estimator)
-    run = partial(_run, size=size, rules=rules, estimator=estimator)
+    run_one = partial(_run, size=size, rules=rules, estimator=estimator)
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     if seeds == 1:
-        sys.stdout.write("\n".join(describe_run(seed, size, stack)) + "\n")
+        sys.stdout.write("\n".join(run.describe_run(seed, size, stack)) + "\n")
         sys.stdout.flush()
-        report = run(seed)
+        report = run_one(seed)
         sys.stdout.write("\n".join(report.lines()) + "\n")
         return int(bool(report.violations))
-    reports = run_many(run, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1))
+    reports = run.run_many(
+        run_one, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1)
+    )
     summary = print_reports(reports, seeds, is_quiet=quiet)
     sys.stdout.write("\n".join(summary.lines()) + "\n")
     return int(summary.failed > 0)
@@ -85,11 +88,11 @@ def print_reports(reports: Iterable[RunReport], total: int, *, is_quiet: bool) -
 
 def _run(seed: int, *, size: Size, rules: RuleBook, estimator: Estimator) -> RunReport:
     # A stack cannot be sent to another process, but its name can.
-    return run_seed(seed, size, _stack(rules, estimator))
+    return run.run_seed(seed, size, _stack(rules, estimator))
 
 
 def _stack(rules: RuleBook, estimator: Estimator) -> Stack:
-    return with_estimator(estimator) if rules is RuleBook.TRIMTAB else ORIGINAL_RULES
+    return components.with_estimator(estimator) if rules is RuleBook.TRIMTAB else ORIGINAL_RULES
 
 
 def _check(**given: int | None) -> None:

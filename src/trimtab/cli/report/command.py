@@ -15,8 +15,7 @@ from trimtab.cli.commands.read_cluster import ViewFlags
 from trimtab.cli.errors import FailedError, UsageError
 from trimtab.cli.flags import start, types
 from trimtab.cli.flags.common import LogFlags
-from trimtab.cli.output import columns, documents
-from trimtab.cli.output.csv import format_csv
+from trimtab.cli.output import columns, csv, documents
 from trimtab.cli.output.formats import Format
 from trimtab.cli.report.flags import LookFlags, OutputFlags, PastFlags, ReportFormat, Sort
 from trimtab.cli.report.html import to_html
@@ -146,7 +145,7 @@ def _format(found: ClusterReport, output: ReportFormat, view: ViewFlags) -> str:
         case Format.YAML:
             return documents.format_yaml(to_record(found))
         case Format.CSV:
-            return format_csv(csv_rows(found))
+            return csv.format_csv(csv_rows(found))
         case Format.MARKDOWN:
             return format_markdown(found)
         case Format.HTML:

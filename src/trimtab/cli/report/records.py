@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.cli.output.amounts import write_quantities
+from trimtab.cli.output import amounts
 from trimtab.cli.report.observe import ClusterReport
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Allocation
@@ -47,9 +47,9 @@ def to_record(report: ClusterReport) -> dict[str, object]:
     return {
         "source": report.source,
         "score": totals.score,
-        "requested": write_quantities(totals.requested),
-        "recommended": write_quantities(totals.wanted),
-        "capacity": write_quantities(totals.capacity),
+        "requested": amounts.write_quantities(totals.requested),
+        "recommended": amounts.write_quantities(totals.wanted),
+        "capacity": amounts.write_quantities(totals.capacity),
         "workloads": [_workload_record(each) for each in report.workloads],
         "notes": list(report.notes),
     }
@@ -90,8 +90,8 @@ def _container_record(container: ContainerSizing) -> dict[str, object]:
 
 def _allocation_record(allocation: Allocation) -> dict[str, object]:
     return {
-        "requests": write_quantities(allocation.requests or NO_AMOUNTS),
-        "limits": write_quantities(allocation.limits or NO_AMOUNTS),
+        "requests": amounts.write_quantities(allocation.requests or NO_AMOUNTS),
+        "limits": amounts.write_quantities(allocation.limits or NO_AMOUNTS),
     }
 
 
@@ -99,7 +99,7 @@ def _csv_row(
     workload: WorkloadSizing, container: ContainerSizing, resource: Resource
 ) -> list[object]:
     name, recommended = workload.workload, container.recommended or Allocation()
-    amounts = (
+    quantities = (
         container.current.requests,
         recommended.requests,
         container.current.limits,
@@ -111,7 +111,7 @@ def _csv_row(
         *(container.name, container.pods, container.learned.samples),
         int(container.learned.span.total_seconds()),
         *(f"{container.learned.confidence:.4f}", resource.value),
-        *((each or NO_AMOUNTS).get(resource, "") for each in amounts),
+        *((each or NO_AMOUNTS).get(resource, "") for each in quantities),
         container.difference(resource) if container.recommended else "",
         f"{workload.shares[resource]:.4f}" if resource in workload.shares else "",
         *(container.severity_of(resource).value, container.doubt or ""),

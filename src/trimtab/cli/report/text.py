@@ -6,12 +6,13 @@ from textwrap import wrap
 from typing import Final
 
 from trimtab.cli.flags import types
-from trimtab.cli.output import columns, markdown
-from trimtab.cli.output.amounts import TITLES, in_large_units, show_amount, show_large
+from trimtab.cli.output import amounts, columns, markdown
+from trimtab.cli.output.amounts import TITLES
 from trimtab.cli.report.observe import ClusterReport
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.resources import BOTH, Resource, Resources
-from trimtab.core.report.severity import SizeSeverity, letter
+from trimtab.core.report import severity
+from trimtab.core.report.severity import SizeSeverity
 from trimtab.core.report.sizes import (
     ContainerSizing,
     MissingRecommendation,
@@ -77,8 +78,8 @@ def list_rows(workloads: Sequence[WorkloadSizing], *, says_all: bool) -> Iterato
 def _cells(workload: WorkloadSizing, container: ContainerSizing, resource: Resource) -> list[str]:
     recommended, current = container.recommended, container.current
     if recommended is None:
-        steps = [f"{show_amount(resource, _of(current.requests, resource))} -> ?"]
-        steps += [show_amount(resource, _of(current.limits, resource))]
+        steps = [f"{amounts.show_amount(resource, _of(current.requests, resource))} -> ?"]
+        steps += [amounts.show_amount(resource, _of(current.limits, resource))]
     else:
         steps = [_show_step(current.requests, recommended.requests, resource)]
         steps += [_show_step(current.limits, recommended.limits, resource)]
@@ -93,13 +94,13 @@ def _cells(workload: WorkloadSizing, container: ContainerSizing, resource: Resou
 
 def _show_step(current: Resources | None, recommended: Resources | None, resource: Resource) -> str:
     """Format `current -> recommended`; only the current amount if the other is equal or None."""
-    before = show_amount(resource, _of(current, resource))
-    after = show_amount(resource, _of(recommended, resource))
+    before = amounts.show_amount(resource, _of(current, resource))
+    after = amounts.show_amount(resource, _of(recommended, resource))
     return before if after in (before, "-") else f"{before} -> {after}"
 
 
-def _of(amounts: Resources | None, resource: Resource) -> int | None:
-    return (amounts or NO_AMOUNTS).get(resource)
+def _of(quantities: Resources | None, resource: Resource) -> int | None:
+    return (quantities or NO_AMOUNTS).get(resource)
 
 
 def _show_history(container: ContainerSizing) -> str:
@@ -130,7 +131,8 @@ def summarize(report: ClusterReport) -> Iterator[str]:
     if report.hidden:
         yield f"Not shown, but counted: {report.hidden} of the better workloads."
     if totals.score is not None:
-        yield f"Score: {totals.score} of 100, {letter(totals.score)}. Learned from {report.source}."
+        grade = severity.letter(totals.score)
+        yield f"Score: {totals.score} of 100, {grade}. Learned from {report.source}."
     yield from (f"Note: {note}." for note in report.notes)
 
 
@@ -155,7 +157,7 @@ def _show_change(container: ContainerSizing, resource: Resource) -> str:
     """Format the change of requests of all pods, in cores or GiB."""
     if container.recommended is None:
         return "?"
-    change = in_large_units(resource, container.difference(resource))
+    change = amounts.in_large_units(resource, container.difference(resource))
     return f"{change:+.2f}" if abs(change) >= _LEAST_SHOWN else "0"
 
 
@@ -175,10 +177,11 @@ def name_workload(workload: WorkloadSizing) -> str:
 
 def _sum_up(totals: ReportTotals, resource: Resource) -> str:
     requested, wanted = totals.requested[resource], totals.wanted[resource]
-    change = show_large(resource, abs(wanted - requested))
+    change = amounts.show_large(resource, abs(wanted - requested))
     verdict = f"{change} {'saved' if wanted < requested else 'more needed'}"
     return (
-        f"{show_large(resource, requested)} requested, {show_large(resource, wanted)} recommended: "
+        f"{amounts.show_large(resource, requested)} requested,"
+        f" {amounts.show_large(resource, wanted)} recommended: "
         f"{verdict if wanted != requested else 'as it should be'}."
     )
 

@@ -7,17 +7,12 @@ the template of the pod's owner; where it is not known, the pod that runs stands
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trimtab.core.model import json_patch, quantities
+from trimtab.core.model import json_patch, matching, quantities
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.cap_notes import Note
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.json_patch import Add, Operation
-from trimtab.core.model.matching import (
-    AutoscalerIndex,
-    acts_on_new_pods,
-    governing,
-    match_autoscalers,
-)
+from trimtab.core.model.matching import AutoscalerIndex
 from trimtab.core.model.pods import Allocation, Container, Pod
 from trimtab.core.model.resources import BOTH, Resources
 from trimtab.core.sizing import admission_patch, limit_range_check
@@ -55,11 +50,11 @@ def size_newcomer(
     `sizes` are the resources in the template of the owner by container; None if not known.
     """
     pod = _before_admission(observed.pod, room, sizes)
-    matching = match_autoscalers(index, observed.workload, pod.labels)
-    found = governing(matching, acts_on_new_pods)
+    matched = matching.match_autoscalers(index, observed.workload, pod.labels)
+    found = matching.governing(matched, matching.acts_on_new_pods)
     own = {each.name: each.spec for each in pod.containers}
     unchanged = NextPod(None, own, {}, is_from_template=sizes is not None)
-    if found is None or not acts_on_new_pods(found.autoscaler):
+    if found is None or not matching.acts_on_new_pods(found.autoscaler):
         return unchanged
     autoscaler = found.autoscaler
     try:

@@ -18,16 +18,10 @@ from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketSc
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
-from trimtab.core.recommendation import estimators, groups
+from trimtab.core.recommendation import estimators, groups, steps
 from trimtab.core.recommendation.cost.publishing import HeldPublications
 from trimtab.core.recommendation.groups import GroupColumns
-from trimtab.core.recommendation.steps import (
-    EstimateSteps,
-    History,
-    StepKind,
-    estimate_steps,
-    merge_history,
-)
+from trimtab.core.recommendation.steps import EstimateSteps, History, StepKind
 from trimtab.core.usage import aggregates
 from trimtab.core.usage.cluster_usage import Usage
 
@@ -162,8 +156,8 @@ def explain_containers(
         held.find_rows(learner, block)
     layout = groups.lay_out({name: block})
     numbers = None if held is None else held.numbers(layout)
-    workings = estimate_steps(usage.aggregates, layout, settings, numbers)
-    view = _View(layout, settings, workings, merge_history(usage.aggregates, layout))
+    workings = steps.estimate_steps(usage.aggregates, layout, settings, numbers)
+    view = _View(layout, settings, workings, steps.merge_history(usage.aggregates, layout))
     return tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
 
 
@@ -241,12 +235,12 @@ def _explain_number(
     working: EstimateSteps, row: int, resource: Resource, number: Number, percentile: float
 ) -> NumberWorking:
     column = _COLUMNS[number]
-    steps: list[ExplainedStep] = []
+    explained: list[ExplainedStep] = []
     before = None
     # amounts: int64 or float64[groups, 3], with the columns of `_COLUMNS`.
     for kind, amounts in working.steps.items():
         after = int(amounts[row, column])
-        steps.append(ExplainedStep(kind, before, after))
+        explained.append(ExplainedStep(kind, before, after))
         before = after
     factors = estimators.confidence_factors(working.confidences[[row]])
     return NumberWorking(
@@ -254,7 +248,7 @@ def _explain_number(
         percentile,
         _bucket(resource, int(working.buckets[row, column])),
         float(factors[0, column]),
-        tuple(steps),
+        tuple(explained),
     )
 
 

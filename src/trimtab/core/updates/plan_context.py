@@ -7,7 +7,6 @@ from typing import Final
 
 from trimtab.core.changes import change, kept_sizes
 from trimtab.core.changes.change import Change
-from trimtab.core.changes.kept_sizes import is_cut
 from trimtab.core.guards import disruption_budgets
 from trimtab.core.model.autoscalers import (
     Autoscaler,
@@ -43,7 +42,6 @@ from trimtab.core.sizing import (
 from trimtab.core.sizing.capping import Capped
 from trimtab.core.sizing.node_use import FreeNodes
 from trimtab.core.updates.evictions import successors
-from trimtab.core.updates.evictions.successors import ordinal_of, ready_ordinals
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import Snapshot
 
@@ -198,7 +196,7 @@ class PlanContext:
         """
         snapshot, owner = self.snapshot, disruption_budgets.owner_of(pod)
         first = None if owner is None else snapshot.first_ordinals.get(owner)
-        if owner is None or first is None or (ordinal := ordinal_of(pod)) is None:
+        if owner is None or first is None or (ordinal := successors.ordinal_of(pod)) is None:
             return False
         ready, least = self.ready_ordinals_of(owner), snapshot.min_ready.get(owner)
         return not all(
@@ -214,7 +212,7 @@ class PlanContext:
         snapshot = self.snapshot
         if not self._ready_ordinals:
             pods = (each.pod for each in snapshot.pods)
-            found = ready_ordinals(pods, snapshot.first_ordinals, snapshot.settling)
+            found = successors.ready_ordinals(pods, snapshot.first_ordinals, snapshot.settling)
             self._ready_ordinals.append(found)
         return self._ready_ordinals[0].get(owner, {})
 
@@ -364,7 +362,7 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: PlanContext) -> TargetForP
     )
     others = [item for item in limit_ranges if item.type not in OF_LIMIT_RANGES]
     cut: Capped | None = None
-    if pod.node_name and len(others) < len(limit_ranges) and is_cut(pod, capped):
+    if pod.node_name and len(others) < len(limit_ranges) and kept_sizes.is_cut(pod, capped):
         free = capping.cap_for_pod(
             autoscaler.recommendation, pod, autoscaler.policies, others, held
         )

@@ -19,7 +19,7 @@ from trimtab.core.sizing.node_use import Promised
 from trimtab.core.sizing.quotas import Claims, QuotaClaim
 from trimtab.core.updates import resize_or_evict
 from trimtab.core.updates.candidates import Candidate
-from trimtab.core.updates.evictions.successors import ordinal_of
+from trimtab.core.updates.evictions import successors
 from trimtab.core.updates.plan_context import PlanContext
 
 
@@ -74,7 +74,7 @@ def spend_eviction(
     _count_down(pod, spent)
     spent.evicting.add(pod.namespace)
     owner = disruption_budgets.owner_of(pod)
-    if owner is not None and (ordinal := ordinal_of(pod)) is not None:
+    if owner is not None and (ordinal := successors.ordinal_of(pod)) is not None:
         spent.ordinals[owner].add(ordinal)
     if workload is not None:
         spent.evicted[workload] += 1

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
-from trimtab.api.kinds.autoscalers import encode_conditions_patch, encode_status_patch
+from trimtab.api.kinds import autoscalers
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.kinds.events import Event
 from trimtab.api.kinds.evictions import MemoryEviction
@@ -347,8 +347,8 @@ class SimulatedCluster:
         self, autoscaler: Autoscaler, conditions: Sequence[Condition]
     ) -> None:
         """Write only the conditions; raise ConflictError if the autoscaler has changed."""
-        wanted = encode_conditions_patch(autoscaler, conditions)
-        if wanted != encode_conditions_patch(autoscaler, autoscaler.conditions):
+        wanted = autoscalers.encode_conditions_patch(autoscaler, conditions)
+        if wanted != autoscalers.encode_conditions_patch(autoscaler, autoscaler.conditions):
             request = _about_status(autoscaler)
             await self._ask(
                 request, self._serving.publish_conditions, autoscaler, tuple(conditions)
@@ -441,10 +441,10 @@ def _differs(
     conditions: Sequence[Condition],
 ) -> bool:
     """Return True if the encoded status differs from the encoded present one."""
-    wanted = encode_status_patch(
+    wanted = autoscalers.encode_status_patch(
         recommendation, conditions, observed_generation=autoscaler.generation or None
     )
-    return wanted != encode_status_patch(
+    return wanted != autoscalers.encode_status_patch(
         autoscaler.recommendation,
         autoscaler.conditions,
         observed_generation=autoscaler.observed_generation,

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 from trimtab.api.wire.watch_events import ObjectName, StoredObject
 from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.cluster.ports import Clock
-from trimtab.cluster.watch.store import Reader, Writer, open_store
+from trimtab.cluster.watch import store
 from trimtab.simulation.api_server.connection import SimulatedConnection
 from trimtab.simulation.api_server.requests import Act, ObjectKind, Request
 from trimtab.simulation.world.tables import Named, Table, TableChange, Versions
@@ -48,9 +48,9 @@ class View(Generic[RecordT]):
         self._loop = asyncio.get_running_loop()
         self._position = -1
         self._connection = _NOT_CONNECTED
-        self._writer: Writer[RecordT]
-        self.reader: Reader[RecordT]
-        self._writer, self.reader = open_store(clock)
+        self._writer: store.Writer[RecordT]
+        self.reader: store.Reader[RecordT]
+        self._writer, self.reader = store.open_store(clock)
         self._list_request = Request(Act.LIST, kind.right(Act.LIST))
         self._watch_request = Request(Act.WATCH, kind.right(Act.WATCH))
         self._due: asyncio.TimerHandle | None = None

@@ -15,11 +15,17 @@ from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing import admission_patch, capping, container_resources, limit_range_check
 from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.sizing.quota_check import Refusal
-from trimtab.core.updates import action_choice, plan_context, quota_plan, rescues, spending
+from trimtab.core.updates import (
+    action_choice,
+    failed_changes,
+    plan_context,
+    quota_plan,
+    rescues,
+    spending,
+)
 from trimtab.core.updates.candidates import Candidate
 from trimtab.core.updates.checks.check import Objection
 from trimtab.core.updates.evictions import places, rollouts, successors
-from trimtab.core.updates.failed_changes import has_more
 from trimtab.core.updates.plan_context import PlanContext
 from trimtab.core.updates.quota_plan import Successor
 from trimtab.core.updates.spending import Spent
@@ -153,7 +159,7 @@ def awaits_effect(candidate: Candidate, context: PlanContext, spent: Spent) -> O
     record = snapshot.convergence.get(workload)
     missed = 0 if record is None else record.failures
     unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
-    may_lose = has_more(candidate.pod, snapshot.left_small.get(workload, {}))
+    may_lose = failed_changes.has_more(candidate.pod, snapshot.left_small.get(workload, {}))
     is_rescued = spending.is_rescued(candidate, context)
     waits = (
         (most is not None and missed + unproven >= most)

@@ -16,6 +16,11 @@ from trimtab.simulation.world.world import World
 
 DISRUPTED_FOR: Final = timedelta(minutes=2)
 """Time for which a pod counts as disrupted after its eviction was granted."""
+SEVERAL_BUDGETS: Final = (
+    "This pod has more than one PodDisruptionBudget, "
+    "which the eviction subresource does not support."
+)
+"""The real API server's answer, with 500."""
 _UNSCALED_KINDS: Final = frozenset({"CronJob", "DaemonSet", "Job"})
 """Kinds whose number of pods the disruption controller cannot read."""
 
@@ -53,8 +58,7 @@ class DisruptionBudgets:
         if not budgets or _is_beyond_protection(pod):
             return False
         if len(budgets) > 1:
-            message = "This pod has more than one PodDisruptionBudget."
-            raise refuse(request, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+            raise refuse(request, HTTPStatus.INTERNAL_SERVER_ERROR, SEVERAL_BUDGETS)
         standing = self.standing(budgets[0])
         if standing is None:
             raise over_budget(request, budgets[0].name)

@@ -8,7 +8,16 @@ import pytest
 from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import LEASE, UpdaterCluster, a_lease
-from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
+from support.fakes.updater_scenes import (
+    SEVERAL_BUDGETS,
+    UNPACED,
+    UP,
+    an_updater,
+    cpu,
+    holds,
+    let_run,
+    planning,
+)
 from support.makers.records import MIB, NOW, a_container, a_recommendation, amounts, hours, minutes
 
 from trimtab.api.wire.status_errors import Cause, Status
@@ -294,6 +303,23 @@ def test_a_disruption_budget_is_a_hold_that_is_tried_again_once_a_minute_for_one
     run_virtually(scene())
 
 
+def test_several_disruption_budgets_of_one_pod_are_named_where_it_is_held() -> None:
+    async def scene() -> None:
+        cluster = UpdaterCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        cluster.refusals["evict"] = [SEVERAL_BUDGETS] * 10
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(5) - timedelta(seconds=1))
+        condition = cluster.condition("UpdatesHeld")
+
+        assert "PodDisruptionBudget" in holds(updater).values()
+        assert condition is not None
+        assert "This pod has more than one PodDisruptionBudget" in condition.message
+
+    run_virtually(scene())
+
+
 @pytest.mark.parametrize(
     ("error", "result"),
     [
@@ -308,6 +334,7 @@ def test_a_disruption_budget_is_a_hold_that_is_tried_again_once_a_minute_for_one
         pytest.param(ApiError("x", Status(code=504)), ActResult.UNKNOWN, id="a proxy gave up"),
         pytest.param(ApiError("x", Status(code=500)), ActResult.FAILED, id="anything else"),
         pytest.param(BudgetError("x", Status()), ActResult.PROTECTED, id="a disruption budget"),
+        pytest.param(SEVERAL_BUDGETS, ActResult.PROTECTED, id="several disruption budgets"),
     ],
 )
 def test_each_refusal_is_counted_as_what_it_is_and_stops_nothing_else(

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 from support.fakes.clocks import run_virtually
 from support.fakes.updater_cluster import UpdaterCluster
-from support.fakes.updater_scenes import UNPACED, UP, an_updater, cpu, holds, let_run
+from support.fakes.updater_scenes import (
+    SEVERAL_BUDGETS,
+    UNPACED,
+    UP,
+    an_updater,
+    cpu,
+    holds,
+    let_run,
+)
 from support.makers.records import (
     BOOST_TOLD,
     MIB,
@@ -22,6 +30,8 @@ from support.makers.records import (
     minutes,
 )
 
+from trimtab.api.wire.status_errors import Status
+from trimtab.cluster.errors import ApiError, BudgetError
 from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.model.cap_notes import ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
@@ -615,16 +625,23 @@ def dying(pod: Pod, now: datetime) -> Pod:
     )
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(BudgetError("POST eviction", Status(code=429)), id="a budget"),
+        pytest.param(SEVERAL_BUDGETS, id="several budgets"),
+    ],
+)
 @pytest.mark.parametrize("mode", [UpdateMode.RECREATE, EITHER, UpdateMode.UPSCALE_ONLY])
 def test_f22_a_service_whose_pods_are_all_oom_killed_recovers_despite_its_budget(
-    mode: UpdateMode,
+    mode: UpdateMode, refusal: ApiError
 ) -> None:
     async def scene() -> None:
         cluster = UpdaterCluster()
         limited = a_container(requests=amounts(100, 100 * MIB), limits=amounts(memory=100 * MIB))
         cluster.deploy("web", limited, replicas=3)
         cluster.autoscale(UP, mode=mode)
-        cluster.protected.add("web")
+        cluster.refusals["evict"] = [refusal] * 100
         running = asyncio.create_task(an_updater(cluster).run())
         for _ in range(15):
             for pod in cluster.pods_of("web"):

@@ -37,6 +37,7 @@ class ActResult(StrEnum):
     OUTDATED = "Outdated"
     """The pod is not, or no longer, in the state that the plan was made for."""
     PROTECTED = "PodDisruptionBudget"
+    """A budget does not allow it now, or several budgets select the pod."""
     FORBIDDEN = "Forbidden"
     """A right is missing."""
     REFUSED = "Refused"
@@ -53,6 +54,8 @@ _NODE_CAPACITY: Final = "NodeCapacity"
 """The cause that the API server names where a node is too small for a resize."""
 _DENIED: Final = re.compile(r"admission webhook \S+ denied the request|denied request: ")
 """The words in which the API server quotes webhooks and policies."""
+_SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+"""The words in which the API server refuses, with 500, a pod that several budgets select."""
 
 _RESULTS: Final = (
     (BudgetError, ActResult.PROTECTED),
@@ -152,6 +155,10 @@ def _is_by_webhook(error: ApiError) -> bool:
 
 def _read(error: ClusterError) -> ActResult:
     match error:
+        case ApiError(status=Status(code=HTTPStatus.INTERNAL_SERVER_ERROR)) if (
+            _SEVERAL_BUDGETS in error.status.message
+        ):
+            return ActResult.PROTECTED
         case ApiError(status=Status(code=HTTPStatus.BAD_REQUEST)) if _is_by_webhook(error):
             return ActResult.REFUSED
         case ForbiddenError():

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from trimtab.cluster.errors import ClusterError, TooManyRequestsError
+from trimtab.cluster.errors import BudgetError, ClusterError, TooManyRequestsError
 from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core.changes.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.guards import convergence, degradation, disruption_budgets
@@ -200,7 +200,7 @@ class Actor:
         now = self._clock.now()
         match result:
             case ActResult.PROTECTED:
-                self._hold_protected(task, now + self._settings.interval / 2)
+                self._hold_protected(task, error)
             case ActResult.BUSY:
                 lane.close_until(now + _time_to_wait(error))
                 lane.put_back(task)
@@ -213,22 +213,24 @@ class Actor:
             # only lead to the same plan once more.
             self._superior.look_again(task.act.pod)
 
-    def _hold_protected(self, task: Action, until: datetime) -> None:
+    def _hold_protected(self, task: Action, error: ClusterError | None) -> None:
         """Hold all pods of the owner: a budget that protects one usually protects its siblings."""
+        now = self._clock.now()
+        # An answer other than that of a budget says what to mend.
+        words = "" if isinstance(error, BudgetError) else server_words(error)[:_MOST_WORDS]
         owner = owner_key(task.act.pod)
         siblings = self._agenda.evictions.take_where(
             lambda other: owner_key(other.act.pod) == owner
         )
         acts = [each.act for each in (task, *siblings)]
+        until = now + self._settings.interval / 2
         protected = partial(pod_history.after_protection, until=until)
-        holds = [
-            Hold(act.pod, act.autoscaler, HoldReason.POD_DISRUPTION_BUDGET, withheld=act)
-            for act in acts
-        ]
+        reason = HoldReason.POD_DISRUPTION_BUDGET
+        holds = [Hold(act.pod, act.autoscaler, reason, withheld=act, detail=words) for act in acts]
         for hold in holds:
             self._memory.amend(hold.pod, hold.autoscaler, protected)
             self.held[hold.pod.uid] = hold
-        self._superior.tell(HeldWhileActing(self._clock.now(), holds))
+        self._superior.tell(HeldWhileActing(now, holds))
 
     def _count(self, task: Action, result: ActResult, error: ClusterError | None = None) -> None:
         self.deeds[ActionOutcome(type(task.act).__name__, result)] += 1

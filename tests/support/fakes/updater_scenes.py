@@ -8,6 +8,8 @@ from datetime import timedelta
 from support.fakes.updater_cluster import UpdaterCluster
 from support.makers.records import MIB, a_recommendation, amounts
 
+from trimtab.api.wire.status_errors import Status
+from trimtab.cluster.errors import ApiError
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.resources import Resource
@@ -17,6 +19,15 @@ from trimtab.updater.settings import UpdaterSettings
 UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB))
 UNPACED = UpdaterSettings(pace=PaceSettings(per_second=0), uses_admission_status=False)
 """As fast as can be, with an admission controller that is always there."""
+SEVERAL_BUDGETS = ApiError(
+    "POST eviction",
+    Status(
+        code=500,
+        message="This pod has more than one PodDisruptionBudget, which the eviction subresource "
+        "does not support.",
+    ),
+)
+"""The API server's answer to evictions of pods that several budgets select."""
 
 
 def an_updater(cluster: UpdaterCluster, settings: UpdaterSettings = UNPACED) -> Updater:

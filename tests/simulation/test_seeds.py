@@ -17,6 +17,7 @@ UNTIL_MENDED = Size(settling_hours=0, quiet_hours=0, hazard_share=0)
 """The same with horizontal autoscalers, and without hazards."""
 DANGEROUS = Size(settling_hours=0, quiet_hours=0)
 """The usual runs of now, with hazards, up to that moment."""
+FIRST_HOUR = replace(DANGEROUS, disturbed_hours=(1, 1))
 THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0, hazard_share=0)
 
 Run: TypeAlias = tuple[int, Size]
@@ -111,6 +112,10 @@ def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(run: Run) -> None:
         pytest.param(
             (677, UNTIL_MENDED),
             id="seed 677: a resize that restarts a container makes no older kill larger",
+        ),
+        pytest.param(
+            (20070, FIRST_HOUR),
+            id="seed 20070: pods that several budgets select are rescued from OOM kills in place",
         ),
         pytest.param(
             (596883236, AS_THEN),

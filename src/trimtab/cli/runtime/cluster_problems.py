@@ -85,6 +85,7 @@ def _explain_status(error: ApiError, server: str) -> str:
         )
     if _HTTPS_EXPECTED in message:
         return f"the cluster at {server} expects https:// and not http://; {_CHECK_SERVER}"
+    # API servers do not redirect these requests, so this is another server.
     if code < HTTPStatus.BAD_REQUEST:
         return f"what answers at {server} leads elsewhere; {_NO_API_SERVER}"
     if code < HTTPStatus.INTERNAL_SERVER_ERROR and code != HTTPStatus.TOO_MANY_REQUESTS:

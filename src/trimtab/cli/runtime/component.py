@@ -192,6 +192,7 @@ async def serve(
                 group.create_task(watch_obstacles(team.shortcomings, clock, HALF_BLIND)),
             )
             await team.serve(stop)
+            # None of them ends by itself, and the group waits for all.
             for task in background:
                 task.cancel()
 
@@ -208,6 +209,7 @@ async def _shown(
             way = choose_connection(common.cluster.kubeconfig, clock, os.environ, context)
             protection = await stack.enter_async_context(protecting(pages, way, clock))
         await stack.enter_async_context(serving(address, team.probes, team.pages, protection))
+        # Kubelets have no token: probes have an address without TLS and access control here.
         if pages.health_address:
             probing = serving_probes(pages.health_address, team.probes)
             await stack.enter_async_context(probing)
@@ -247,6 +249,7 @@ class Team:
                 except Exception as error:
                     _logger.exception("a component broke: all are told to end")
                     broken.append(error)
+                    # They share a process, which the kubelet can restart only as a whole.
                     stop.set()
 
         async def serve_some(*, last: bool) -> None:
@@ -258,6 +261,7 @@ class Team:
         async with asyncio.TaskGroup() as group:
             group.create_task(serve_some(last=True))
             await serve_some(last=False)
+            # Only now end the components that the others needed.
             nobody_acts.set()
         if broken:
             raise ExceptionGroup("components broke", broken)

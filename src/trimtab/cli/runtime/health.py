@@ -55,6 +55,7 @@ class Heartbeat:
         try:
             yield
         finally:
+            # Outside the block silence is no flaw: a replica without the lease does not tick.
             self._last = None
 
     async def watch(self, run: Callable[[], Awaitable[object]]) -> None:
@@ -99,6 +100,8 @@ class ReadWatchdog:
 
     def _flaw(self, read: RequiredRead) -> str:
         now = self._elapsed()
+        # The wall clock can be set. So only a change of `current_at` counts, at the time of its
+        # notice.
         current_at, seen_at = self._last.get(read.path, (None, self._began_at))
         # A refusal is an answer: a restarted process would get the same one.
         is_refused = isinstance(read.problem, ForbiddenError | NotFoundError)
@@ -141,6 +144,7 @@ def list_obstacles(view: ReadinessView, others: Iterable[Exception] = ()) -> lis
     rivals = [str(error) for error in errors if isinstance(error, RivalError)]
     flaw = _flaw(view.age())
     causes = [_describe(where, problem) for where, problem in problems.items()] if flaw else []
+    # Several reads may lack the same right.
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
 
 

@@ -102,6 +102,7 @@ def _refuse(decision: Decision, path: str) -> PageResponse:
             status = HTTPStatus.UNAUTHORIZED
         case Access.FORBIDDEN:
             status = HTTPStatus.FORBIDDEN
+        # No answer from the API server grants nothing, but the caller may try again.
         case Access.UNDECIDED | Access.GRANTED:
             status = HTTPStatus.SERVICE_UNAVAILABLE
         case _:
@@ -137,6 +138,7 @@ class _Rest:
         try:
             yield
         finally:
+            # In `finally`, since a page that fails has taken time as well.
             self._over_at = loop.time() + _REST * (loop.time() - began)
 
 
@@ -171,6 +173,8 @@ class _Scrapes:
         """Return metrics that were made after the request came."""
         made_before = self._made
         async with self._turn:
+            # There is no task switch between making a text and counting it. So a text that was
+            # counted since then was begun after this request came.
             if self._made == made_before:
                 async with self._rest.taken():
                     self._text = format_metrics()

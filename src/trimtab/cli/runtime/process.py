@@ -93,6 +93,7 @@ async def spare_garbage_collection(clock: Clock) -> NoReturn:
 
 def collect_garbage() -> None:
     """Collect all garbage once, and freeze the objects that are left."""
+    # Frozen objects that became garbage since the last time are found only after this.
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -113,6 +114,7 @@ def _allow_open_files() -> None:
     """Raise the soft limit of open files, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    # RLIM_INFINITY is -1: a comparison by size alone would take no limit for the smallest one.
     if resource.RLIM_INFINITY != soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
@@ -128,6 +130,7 @@ async def _heed_signals(
     def heed(number: signal.Signals) -> None:
         _logger.info("told to end", signal=number.name)
         stop.set()
+        # A second signal then has its usual effect: it ends the process.
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
         loop.call_later(patience.total_seconds(), running.cancel)
@@ -159,6 +162,7 @@ async def serve(
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(be_on_duty() if elector is None else elector.run(be_on_duty))
         await stop.wait()
+        # A replica that only waits for the lease has nothing to finish.
         if elector is None or elector.leads():
             with suppress(TimeoutError):
                 async with asyncio.timeout(GRACE.total_seconds()):

@@ -42,6 +42,7 @@ async def traced(component: str, environment: Mapping[str, str]) -> AsyncIterato
     try:
         yield OtelTracer(provider)
     finally:
+        # A daemon, so that a collector that does not answer cannot keep the process alive.
         ending = threading.Thread(target=provider.shutdown, daemon=True)
         ending.start()
         await asyncio.to_thread(ending.join, _PATIENCE.total_seconds())

@@ -126,6 +126,7 @@ class Visits:
         finally:
             visitor.writer.transport.abort()
             visitor.requests.close()
+            # `_show_out` may have removed it already.
             self._visitors.pop(visitor, None)
 
     async def _attend(self, visitor: _Visitor) -> bool:
@@ -135,6 +136,7 @@ class Visits:
             reason = _REASONS.get(request.status, _MALFORMED)
             await self._refuse(visitor, PageResponse(request.status, reason))
             return False
+        # While the answer is made, the client waits for us and not we for the client.
         visitor.awaited_since = None
         answer = await self._answer(request)
         visitor.awaited_since = self._timer()
@@ -164,6 +166,8 @@ class Visits:
         """Return the next request, or the reason to refuse it."""
         # Yield to other connections: a client may send a thousand requests in a row.
         await asyncio.sleep(0)
+        # An idle connection may stay for minutes. A request that has begun has to end soon, or slow
+        # clients could take all places.
         if not visitor.requests.is_amid_request:
             async with asyncio.timeout(self._limits.idle_time.total_seconds()):
                 await _listen(visitor)
@@ -176,6 +180,7 @@ class Visits:
     def _limit_unread(self, newest: _Visitor) -> None:
         """Close the connections that have read longest, until unread answers fit the limit."""
         while _count_bytes(each.unread for each in self._visitors) > self._limits.unread_bytes:
+            # The newest client had no time to read yet.
             others = (each for each in self._visitors if each.unread and each is not newest)
             slowest = load_shedding.find_longest_awaited(others)
             if slowest is None:

@@ -100,6 +100,7 @@ class WorkerProcesses:
                 length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
                 member.tally = _DECODER.decode(await reader.readexactly(length))
         except (asyncio.IncompleteReadError, OSError) as error:
+            # The call blocks, but not for long: the link closed because the worker ended.
             _, status = await asyncio.to_thread(os.waitpid, member.process, 0)
             member.has_ended.set()
             if not self._is_ending:
@@ -121,6 +122,7 @@ def fork(count: int) -> WorkerProcesses | Link:
                 # A copy in this worker would keep the link open after the first process ends.
                 other.close()
             return Link(theirs)
+        # A copy here would keep the link open after the worker has ended.
         theirs.close()
         members.append((process, ours))
     return WorkerProcesses(members)
@@ -135,6 +137,7 @@ def usable_cores(quota: Path = _QUOTA) -> int:
     """Return the number of cores this process may use, by its affinity and its cgroup."""
     cores = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError):
+        # Without a quota the first word is `max`; cgroup v1 has no such file.
         granted, period = quota.read_text(encoding="ascii").split()
         cores = min(cores, max(1, math.ceil(int(granted) / int(period))))
     return cores

@@ -54,6 +54,7 @@ def _controlled(one: Governed) -> frozenset[Resource]:
     general = autoscalers.policy_for(policies, "*")
     found = [policy for policy in policies if policy.mode is not ContainerMode.OFF]
     resources = {resource for policy in found for resource in policy.controlled_resources}
+    # Without a policy for `*`, containers that no policy names have both resources controlled.
     return frozenset(resources) if general is not None else frozenset(BOTH)
 
 
@@ -155,6 +156,7 @@ def _check_quotas(one: Governed, in_namespace: Sequence[Quota]) -> Iterator[Find
             needed.update(quotas.growth(pod, wanted))
     for quota in in_namespace:
         for claim, left in sorted(quota.left.items()):
+            # `left` may be negative: an exceeded quota stops only pods that grow.
             if needed[claim] > 0 and needed[claim] > left:
                 growth = quantities.format_amount(claim.resource, needed[claim])
                 free = quantities.format_amount(claim.resource, max(0, left))

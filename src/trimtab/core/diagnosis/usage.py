@@ -53,6 +53,7 @@ def check_usage(facts: UsageFacts) -> Iterator[Finding]:
         return
     missing = sorted(set(facts.expected) - set(facts.readings))
     if missing:
+        # Without any reading the metrics API is the cause, and not one kubelet.
         is_blind = len(missing) == len(set(facts.expected))
         yield Finding(
             Severity.PROBLEM if is_blind else Severity.WARNING,

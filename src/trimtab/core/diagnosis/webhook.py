@@ -180,6 +180,7 @@ def check_certificate(facts: CertificateFacts) -> Iterator[Finding]:
             "the registration holds no authority (caBundle), so no webhook is believed",
             _RESTART,
         )
+    # One valid authority is enough: a bundle may still have the authorities before it.
     elif all(one.ends_at <= facts.now for one in facts.authorities):
         yield Finding(
             Severity.PROBLEM, "every authority in the registration's caBundle has ended", _RESTART

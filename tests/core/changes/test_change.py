@@ -92,6 +92,24 @@ def killed(
             id="on both bounds is inside",
         ),
         pytest.param(
+            amounts(380),
+            a_recommendation(target=amounts(380), lower=amounts(390), upper=amounts(400)),
+            Change(),
+            id="on a target that was scaled below its lower bound is inside",
+        ),
+        pytest.param(
+            amounts(300),
+            a_recommendation(target=amounts(300), lower=amounts(200), upper=amounts(280)),
+            Change(),
+            id="on a target that was scaled above its upper bound is inside",
+        ),
+        pytest.param(
+            amounts(304),
+            a_recommendation(target=amounts(380), lower=amounts(390), upper=amounts(400)),
+            Change(scale_up=True, outside_bounds=True, relative_difference=0.25),
+            id="below a target that was scaled below its lower bound",
+        ),
+        pytest.param(
             amounts(memory=MIB),
             a_recommendation(target=amounts(500)),
             Change(scale_up=True, outside_bounds=True, relative_difference=499.0),

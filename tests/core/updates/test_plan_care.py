@@ -32,10 +32,11 @@ from support.makers.records import (
     minutes,
 )
 
-from trimtab.core.changes.outcomes import Evict, Hold, Resize
+from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize
 from trimtab.core.guards.degradation import Degradation
 from trimtab.core.guards.eviction_brake import Lack, find_brake
 from trimtab.core.model.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.model.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.model.nodes import Node
 from trimtab.core.model.pods import (
     PAUSED,
@@ -81,6 +82,47 @@ def test_the_first_eviction_for_a_size_is_alone() -> None:
     snapshot = snapshot_of(several(10), an_autoscaler(UP))
 
     assert told(planned(snapshot, CAREFUL)) == ["Evict"] + ["EffectAwaited"] * 9
+
+
+CPU_RANGES = [
+    LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(5344)),
+    LimitRangeItem(LimitRangeType.POD, max=amounts(10_688)),
+]
+"""They leave the pods of `squeezed` 380 and 72 millicores, whatever the recommendation."""
+
+
+def squeezed(memory_mib: int) -> list[Outcome]:
+    """Plan two pods with all the CPU that limit ranges allow, and 100 MiB in each container."""
+    app = a_container(requests=amounts(380, 100 * MIB), limits=amounts(760))
+    side = a_container("side", requests=amounts(72, 100 * MIB), limits=amounts(5344))
+    autoscaler = an_autoscaler(
+        a_recommendation(
+            target=amounts(920, memory_mib * MIB),
+            lower=amounts(863, (memory_mib - 20) * MIB),
+            upper=amounts(1026, (memory_mib + 20) * MIB),
+        ),
+        a_recommendation(
+            "side",
+            target=amounts(323, 100 * MIB),
+            lower=amounts(295, 100 * MIB),
+            upper=amounts(360, 100 * MIB),
+        ),
+    )
+    pods = several(2, containers=(app, side))
+    return planned(snapshot_of(pods, autoscaler, limit_ranges={"default": CPU_RANGES}))
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "expected"),
+    [
+        pytest.param(105, ["ChangeTooSmall"] * 2, id="one bucket more inside the bounds"),
+        pytest.param(125, ["Evict", "BudgetSpent"], id="memory below the lower bound"),
+    ],
+)
+def test_cpu_that_limit_ranges_keep_from_a_pod_makes_no_trifle_urgent(
+    memory_mib: int, expected: list[str]
+) -> None:
+    assert told(squeezed(memory_mib)) == expected
 
 
 @pytest.mark.parametrize(

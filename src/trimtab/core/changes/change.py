@@ -278,10 +278,13 @@ def _is_outside(
 ) -> bool:
     if request is None:
         return True
-    lowest = (recommended.lower_bound or NO_AMOUNTS).get(resource, request)
+    # A LimitRange for whole pods scales target and bounds by factors of their own, so the target
+    # may lie below the lower bound. A pod that has its target is inside all the same.
+    target = recommended.target[resource]
+    lowest = min((recommended.lower_bound or NO_AMOUNTS).get(resource, request), target)
     if only_growth:
         return request < lowest
-    highest = (recommended.upper_bound or NO_AMOUNTS).get(resource, request)
+    highest = max((recommended.upper_bound or NO_AMOUNTS).get(resource, request), target)
     return request < lowest or request > highest
 
 

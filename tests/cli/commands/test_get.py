@@ -66,8 +66,11 @@ async def test_programs_are_told_the_whole_names_and_exact_amounts(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     told: StringIO,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert told is not None
+    # Workers of pytest-xdist have a width in the environment, and output follows it.
+    monkeypatch.delenv("COLUMNS", raising=False)
     written = {}
     async with served(cluster, tmp_path) as kubeconfig:
         for form in ("json", "yaml", "csv", "table"):

@@ -390,6 +390,12 @@ SINS = [
         Histories, saved(WHOLE, FORGETFUL), saved(FORGETFUL, WHOLE), id="the last sample is lost"
     ),
     pytest.param(
+        Histories,
+        saved(WHOLE, FORGETFUL),
+        saved(WHOLE, replace(FORGETFUL, total_samples_count=101)),
+        id="the last sample is lost, and no other leader had counted more",
+    ),
+    pytest.param(
         Histories, saved(WHOLE, YOUNGER), saved(YOUNGER, WHOLE), id="the first sample is lost"
     ),
     pytest.param(

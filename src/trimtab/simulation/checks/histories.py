@@ -73,7 +73,9 @@ class Histories(Checker):
     def _find_losses(self, before: Checkpoint, after: Checkpoint) -> Iterator[str]:
         old, new, usage = before.aggregate, after.aggregate, self.rules.usage
         last = old.last_sample_start
-        if last and (new.last_sample_start is None or new.last_sample_start < last):
+        is_older = last and (new.last_sample_start is None or new.last_sample_start < last)
+        # Of two leaders that learned apart, the one that has counted more samples may be saved.
+        if is_older and new.total_samples_count <= old.total_samples_count:
             yield f"its last sample at {new.last_sample_start}, before {last}"
         target = self.past.target_of(after.namespace, after.autoscaler_name)
         if target is None:

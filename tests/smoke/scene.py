@@ -112,6 +112,13 @@ class Scene(Stage):
         found: Json = json.loads(body)
         return found
 
+    def pod_changes_since(self, resource_version: int) -> list[Json]:
+        """Return all changes of pods since a version in their order, as a watch shows them."""
+        path = f"{self.path('pods', 'v1')}?watch=1&timeoutSeconds=1"
+        status, body = self.plane.request("GET", f"{path}&resourceVersion={resource_version}")
+        assert status == 200, body
+        return [json.loads(line) for line in body.splitlines()]
+
     def patch(self, path: str, patch: Json) -> None:
         """Change an object by a merge patch."""
         status, body = self.plane.request("PATCH", path, json.dumps(patch).encode(), MERGE)

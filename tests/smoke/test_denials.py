@@ -93,7 +93,16 @@ def test_a_policy_against_resizes_keeps_no_memory_from_pods_that_die(
             scene.play_crash_loop(pod)
         scene.let_watches_catch_up()
         scene.autoscale(LARGE, mode=mode)
+        begin = max(int(each["metadata"]["resourceVersion"]) for each in pods)
         scene.wait_for_pods(lambda found: any(spec_requests(each) == LARGE for each in found))
 
-        # One pod goes first. The others follow when it is there for a while.
-        assert len(uids_of(scene.pods()) & uids_of(pods)) == 2
+        # One pod goes first. The others wait until its successor has the new size.
+        gone: set[str] = set()
+        for change in scene.pod_changes_since(begin):
+            pod = change["object"]
+            if spec_requests(pod) == LARGE:
+                break
+            if "deletionTimestamp" in pod["metadata"] or change["type"] == "DELETED":
+                gone.add(pod["metadata"]["uid"])
+        assert len(gone) == 1
+        assert gone < uids_of(pods)

@@ -1,4 +1,4 @@
-"""Targets of the cost-based estimator in whole recommenders: what they start from, and for whom."""
+"""Targets of the cost-based estimator in whole recommenders: their start and their owners."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -24,7 +24,7 @@ _KEY: Final = (
     ("used", "needed, at most"),
     ("request", "requested"),
     ("bound", "bounds"),
-    ("mark", "killed for want of memory"),
+    ("mark", "OOM-killed"),
 )
 _LOOKS: Final = 8
 """Number of colours in the style sheet."""

@@ -136,7 +136,7 @@ def find_orphans(
     An object that cannot be read still exists. If even its name is unreadable, it may be any
     autoscaler of its namespace.
     """
-    # An autoscaler that the API server lists and nobody can decode still owns its checkpoints
+    # An autoscaler that is listed but cannot be decoded still owns its checkpoints
     # (decision 0008).
     nameless = {one.namespace for one in unreadable if not one.name}
     if "" in nameless:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.backtest.contenders import BUILT_IN, AutoscalerContender, Contender, Today
+from trimtab.backtest.contenders import (
+    BUILT_IN,
+    TEMPLATE,
+    AutoscalerContender,
+    Contender,
+    Today,
+    make_policy,
+)
 from trimtab.backtest.demand import CPU, MEMORY, Demand, DemandError, gather
 from trimtab.backtest.fleet import Fleet, FleetSums
 from trimtab.backtest.policies import Static
@@ -16,6 +23,7 @@ from trimtab.backtest.replay import Replay
 from trimtab.backtest.runs import Run, WorkerPool, play, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario, first_requests, limits_of
 from trimtab.core.model.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
+from trimtab.core.model.estimation import ESTIMATOR_ANNOTATION, Estimator
 from trimtab.core.model.pods import Allocation
 from trimtab.core.model.resources import Resource
 from trimtab.simulation.load.traces import Recording
@@ -95,6 +103,53 @@ def test_whoever_is_killed_at_the_start_grows_until_it_is_not() -> None:
     assert 0 < tally.kills[0] < 10
     assert tally.episodes.tolist() == [1]
     assert tally.short_minutes[0] < 60
+
+
+def test_every_estimator_of_the_recommender_is_a_policy_by_its_name() -> None:
+    by_flag = {each: BUILT_IN[each.value] for each in Estimator}
+
+    assert {
+        each: contender.settings.recommendations.estimator
+        for each, contender in by_flag.items()
+        if isinstance(contender, AutoscalerContender)
+    } == {each: each for each in Estimator}
+    assert replace(by_flag[Estimator.PERCENTILE], name="trimtab") == BUILT_IN["trimtab"]
+
+
+def test_cost_raises_the_limit_by_half_after_an_oom_kill() -> None:
+    limit = 2000 * _MIB
+    memory = [1000 * _MIB] * 24 + [1.2 * limit] * 12
+    demand = gather([_recording("grows", [500.0] * 36, memory)])
+    fleet = Fleet(np.array([[1000.0], [limit]]), np.array([[np.inf], [limit]]))
+    policy = make_policy(BUILT_IN["cost"], demand, fleet)
+    tally = Replay(demand, fleet, policy, FleetSums(1)).run()
+
+    assert tally.kills.tolist() == [1]
+    assert fleet.limits[MEMORY, 0] == pytest.approx(1.5 * limit, rel=1e-6)
+
+
+def test_cost_gives_up_a_large_peak_before_percentile_forgets_it() -> None:
+    peak = [3000.0 * _MIB] * 12 + [300.0 * _MIB] * (_DAY - 12)
+    quiet = [300.0 * _MIB] * _DAY
+    memory = peak + 6 * quiet
+    demand = gather([_recording("weekly", [100.0] * len(memory), memory)])
+    low = {
+        name: _play(BUILT_IN[name], demand).requested[MEMORY, 0] for name in ("percentile", "cost")
+    }
+
+    # 3 GiB unused cost 32 GiB-hours within half a day; a level is held for 30 hours at least.
+    assert low["cost"] < low["percentile"]
+
+
+def test_the_annotation_of_an_autoscaler_chooses_the_estimator_of_its_policy() -> None:
+    annotated = replace(TEMPLATE, annotations={ESTIMATOR_ANNOTATION: "cost"})
+    memory = [1000.0 * _MIB] * _DAY + [1900.0 * _MIB] * _DAY + [200.0 * _MIB] * 3 * _DAY
+    demand = gather([_recording("steps", [500.0] * len(memory), memory)])
+    by_annotation = _play(AutoscalerContender("mine", annotated), demand)
+    by_flag = _play(BUILT_IN["cost"], demand)
+
+    assert by_annotation.slack.tolist() == by_flag.slack.tolist()
+    assert by_annotation.slack.tolist() != _play(BUILT_IN["percentile"], demand).slack.tolist()
 
 
 def test_a_kill_of_more_than_a_week_ago_keeps_no_request_up() -> None:

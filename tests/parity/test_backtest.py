@@ -88,8 +88,8 @@ def _moment(seconds: float) -> str:
 def _replay(demand: Demand) -> _Witness:
     scenario = SCENARIOS["under-strict"]
     requests = starting_requests(BUILT_IN["original"], demand, scenario)
-    witness = _Witness(AutoscalerPolicy(TEMPLATE, original_settings(), demand.starts))
     fleet = Fleet(requests, limits_of(requests, demand, scenario))
+    witness = _Witness(AutoscalerPolicy(TEMPLATE, original_settings(), demand.starts, fleet))
     Replay(demand, fleet, witness, FleetSums(1)).run()
     return witness
 

@@ -25,6 +25,7 @@ from trimtab.core.model.autoscalers import (
     TargetReference,
     UpdateMode,
 )
+from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.matching import ObservedAutoscaler
 from trimtab.core.model.pods import (
     Allocation,
@@ -83,11 +84,16 @@ def original_settings() -> AutoscalerSettings:
     )
 
 
+def estimator_settings(estimator: Estimator) -> AutoscalerSettings:
+    """Return the settings of a recommender that is started with an `--estimator`."""
+    return AutoscalerSettings(recommendations=RecommendationSettings(estimator=estimator))
+
+
 class AutoscalerPolicy:
     """One autoscaler for each workload, all with the same spec."""
 
     def __init__(
-        self, autoscaler: Autoscaler, settings: AutoscalerSettings, starts: Floats
+        self, autoscaler: Autoscaler, settings: AutoscalerSettings, starts: Floats, fleet: Fleet
     ) -> None:
         self._settings = settings
         self._usage = Usage(settings.usage, settings.recommendations)
@@ -100,7 +106,7 @@ class AutoscalerPolicy:
         self._is_resized = np.zeros(len(starts), np.bool_)
         for workload, start in enumerate(starts.tolist()):
             self._usage.learn(self._autoscalers[workload], _selector(workload))
-            self._track(workload, _moment(start))
+            self._track(workload, _moment(start), _allocation(workload, fleet))
         self._publications.renew()
         owners = {name: place for place, name in enumerate(self._publications.amounts().owners)}
         self._groups = np.array([owners[each.identity] for each in self._autoscalers], np.int64)
@@ -115,8 +121,13 @@ class AutoscalerPolicy:
 
     def learn_kills(self, killed: PolicySituation, /) -> None:
         """Take in that containers were OOM-killed."""
-        requests = killed.fleet.requests[MEMORY, killed.workloads]
-        kills = Samples(self._rows[killed.workloads], requests, killed.times)
+        fleet, workloads = killed.fleet, killed.workloads
+        kills = Samples(
+            self._rows[workloads],
+            fleet.requests[MEMORY, workloads],
+            killed.times,
+            fleet.limits[MEMORY, workloads],
+        )
         self._usage.add_oom_kills(kills, float(killed.times.max()))
 
     def choose(self, situation: PolicySituation, /) -> Choice:
@@ -220,8 +231,10 @@ class AutoscalerPolicy:
         in_place = decisions[0].in_place
         for decision in decisions:
             self._is_resized[decision.workload] = in_place
-            if not in_place:
-                self._renew_pod(decision.workload, decision.now)
+            if in_place:
+                self._note_size(decision.workload, decision.allocation)
+            else:
+                self._renew_pod(decision)
         return Choice(
             np.array([decision.workload for decision in decisions]),
             np.array([_column(each.allocation.requests) for each in decisions]).T,
@@ -229,17 +242,25 @@ class AutoscalerPolicy:
             in_place=in_place,
         )
 
-    def _renew_pod(self, workload: int, now: datetime) -> None:
+    def _renew_pod(self, decision: "_Decision") -> None:
         """Track usage under a new pod, then forget the old one, so that one is always tracked."""
+        workload = decision.workload
         former = _pod_name(workload, int(self._generations[workload]))
         self._generations[workload] += 1
-        self._track(workload, now)
+        self._track(workload, decision.now, decision.allocation)
         self._usage.forget(former)
 
-    def _track(self, workload: int, now: datetime) -> None:
+    def _track(self, workload: int, now: datetime, size: Allocation) -> None:
         name = _pod_name(workload, int(self._generations[workload]))
         self._usage.track(name, {_LABEL: str(workload)}, [CONTAINER], now)
         self._rows[workload] = self._usage.containers_of(name)[CONTAINER]
+        self._note_size(workload, size)
+
+    def _note_size(self, workload: int, size: Allocation) -> None:
+        """Note the size of a workload's container, which some estimators start from."""
+        name = _pod_name(workload, int(self._generations[workload]))
+        requests, limits = ({CONTAINER: part or {}} for part in (size.requests, size.limits))
+        self._usage.note_requests(name, requests, limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +294,7 @@ def _pod(workload: int, generation: int, fleet: Fleet, now: datetime) -> Pod:
     name = _pod_name(workload, generation).name
     container = Container(
         CONTAINER,
-        spec=Allocation(
-            _resources(fleet.requests[:, workload]), _resources(fleet.limits[:, workload])
-        ),
+        spec=_allocation(workload, fleet),
         is_running=True,
         last_termination=_last_kill(workload, fleet, now),
     )
@@ -293,6 +312,11 @@ def _pod(workload: int, generation: int, fleet: Fleet, now: datetime) -> Pod:
         ready_since=started_at,
         node_name="node",
     )
+
+
+def _allocation(workload: int, fleet: Fleet) -> Allocation:
+    requests, limits = fleet.requests[:, workload], fleet.limits[:, workload]
+    return Allocation(_resources(requests), _resources(limits))
 
 
 def _last_kill(workload: int, fleet: Fleet, now: datetime) -> Termination | None:

@@ -8,13 +8,16 @@ import numpy as np
 from trimtab.backtest.autoscaler_policy import (
     AutoscalerPolicy,
     AutoscalerSettings,
+    estimator_settings,
     original_settings,
 )
 from trimtab.backtest.demand import Demand
+from trimtab.backtest.fleet import Fleet
 from trimtab.backtest.policies import Clairvoyant, Policy, Static, hindsight
 from trimtab.backtest.scenarios import Scenario, first_requests
 from trimtab.core.histogram.buckets import Floats
 from trimtab.core.model.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.model.estimation import Estimator
 
 TEMPLATE: Final = Autoscaler("", "", mode=UpdateMode.RECREATE)
 """An autoscaler with no settings except that pods may be replaced."""
@@ -55,18 +58,18 @@ class Knowing:
 
 Contender: TypeAlias = Today | AutoscalerContender | HindsightContender | Knowing
 
-BUILT_IN: Final = {
-    contender.name: contender
-    for contender in (
-        Today(),
-        AutoscalerContender("original", settings=original_settings()),
-        AutoscalerContender("trimtab"),
-        HindsightContender("static-p99", 0.99, 0.99),
-        HindsightContender("static-p99-max", 0.99, 1.0),
-        Knowing("clairvoyant-daily", 24),
-        Knowing("clairvoyant-hourly", 1),
-    )
-}
+_BUILT_IN: Final[tuple[Contender, ...]] = (
+    Today(),
+    AutoscalerContender("original", settings=original_settings()),
+    AutoscalerContender("trimtab"),
+    # One for each estimator of the recommender, under its own name.
+    *(AutoscalerContender(each.value, settings=estimator_settings(each)) for each in Estimator),
+    HindsightContender("static-p99", 0.99, 0.99),
+    HindsightContender("static-p99-max", 0.99, 1.0),
+    Knowing("clairvoyant-daily", 24),
+    Knowing("clairvoyant-hourly", 1),
+)
+BUILT_IN: Final = {contender.name: contender for contender in _BUILT_IN}
 
 
 def starting_requests(contender: Contender, demand: Demand, scenario: Scenario) -> Floats:
@@ -83,13 +86,13 @@ def starting_requests(contender: Contender, demand: Demand, scenario: Scenario) 
             assert_never(contender)
 
 
-def make_policy(contender: Contender, demand: Demand) -> Policy:
-    """Make the policy that sizes the containers after the start."""
+def make_policy(contender: Contender, demand: Demand, fleet: Fleet) -> Policy:
+    """Make the policy that sizes the containers of a fleet after the start."""
     match contender:
         case Today() | HindsightContender():
             return Static()
         case AutoscalerContender(_, autoscaler, settings):
-            return AutoscalerPolicy(autoscaler, settings, demand.starts)
+            return AutoscalerPolicy(autoscaler, settings, demand.starts, fleet)
         case Knowing(_, hours):
             return Clairvoyant(demand, hours)
         case _:

@@ -171,7 +171,7 @@ def play(
     """Play one run over some workloads; `stretch` steps are drawn as one, none if zero."""
     requests = starting_requests(run.contender, demand, run.scenario)
     fleet = Fleet(requests, limits_of(requests, demand, run.scenario))
-    policy = make_policy(run.contender, demand)
+    policy = make_policy(run.contender, demand, fleet)
     stretches = -(-len(demand.amounts) // stretch) if stretch else 0
     drawn = timeline.blank(stretches, stretch, len(demand))
     tally = FleetSums(len(demand))

@@ -27,10 +27,11 @@ from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.recommender import PrometheusFlags
 from trimtab.cli.output import files, progress
 from trimtab.cli.output.formats import Format
+from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.validation import SettingsError
 
-_USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
+_USUAL: Final = ("today", "original", *Estimator, "clairvoyant-daily")
 _SEED: Final = 1
 """Seed of the bootstrap, fixed so that confidence intervals are reproducible."""
 _FEW: Final = 5

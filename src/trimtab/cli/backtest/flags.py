@@ -22,9 +22,10 @@ class ReplayFlags:
     trace: str = ""
     """A file of recorded usage: CSV, gzipped if its name says so, or Parquet. Or a --namespace."""
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ()
-    """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, trimtab,
-    static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is named:
-    today, original, trimtab and clairvoyant-daily. A sweep takes one file, or none."""
+    """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, percentile,
+    cost, static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is
+    named: today, original, percentile, cost and clairvoyant-daily. A sweep takes one file, or none.
+    """
     scenario: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """With what requests it begins: as-is (those of today), over-strict, over-loose, under-strict,
     under-loose or under-strict-cpucap. Repeat it; a sweep takes one. If none is named: as-is for

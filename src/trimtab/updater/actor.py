@@ -105,7 +105,7 @@ class Actor:
             if task is not None and objection is not None:
                 self._count(task, objection)
             return
-        lane.count_begun()
+        lane.count_begun(task)
         self._memory.under_way.add(task.act.pod.uid)
         if isinstance(task.act, Evict):
             # Before it is sent: its effect is not known until the view shows it.

@@ -8,7 +8,7 @@ remembered and counts as done.
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -70,7 +70,7 @@ class Updater:
         self._observer = Observer(cluster, settings, self._memory)
         self._admission = AdmissionLiveness(cluster, settings, clock)
         self._watch = PodWatch(self._observer, self._note_pod)
-        self._agenda = ActionQueue(settings.pace, clock.now())
+        self._agenda = ActionQueue(settings.pace, clock.now(), self._memory)
         self._successor_alarms = Alarms(clock, self._look_for_successor)
         self._may_act = may_act
         self._tell_news = tell
@@ -115,6 +115,10 @@ class Updater:
     def report(self) -> TickReport:
         """The last tick in numbers, with all acts since it began."""
         return replace(self._planned, acted=dict(self._actor.deeds), waiting=len(self._agenda))
+
+    def count_waiting(self) -> Mapping[str, int]:
+        """Return by namespace the number of acts that are planned and not begun."""
+        return self._agenda.count_by_namespace()
 
     async def run(self) -> None:
         """Tick at once and at every interval, and plan changes in between, for ever."""

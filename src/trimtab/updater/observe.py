@@ -347,6 +347,7 @@ class Observer:
                 ((seen.owner, seen.pod) for seen in sight.seen), owners, quotas, now
             ),
             crowded=self._crowded(sight.seen),
+            last_turns=memory.last_turns() if is_all else {},
             usual_shares=dict(memory.usual_shares),
             surging=None if is_all else memory.surging,
         )

@@ -32,6 +32,8 @@ from trimtab.updater.state import Look
 
 NameT = TypeVar("NameT", bound=str)
 
+_NONE_WAIT: Final[Mapping[str, int]] = {}
+
 
 class _Entry(Written, frozen=True, kw_only=True):
     namespace: str
@@ -63,6 +65,8 @@ class _Page(Written, frozen=True, kw_only=True):
     is_paused: bool
     waiting: int
     """Acts that the pace does not allow yet."""
+    waiting_by_namespace: Mapping[str, int]
+    """The same acts; namespaces take turns."""
     actions: Mapping[str, int]
     holds: Mapping[str, int]
     pods: Sequence[_Entry]
@@ -75,6 +79,7 @@ def show_plan(
     query: Mapping[str, str],
     *,
     is_paused: bool = False,
+    waiting: Mapping[str, int] = _NONE_WAIT,
 ) -> bytes:
     """Return the page; `?namespace=` and `?autoscaler=` select its pods.
 
@@ -91,6 +96,7 @@ def show_plan(
             surging_namespaces=sorted(report.surging),
             is_paused=is_paused,
             waiting=report.waiting,
+            waiting_by_namespace=waiting,
             actions=_ranked(count_kinds(chosen)),
             holds=_ranked(count_holds(chosen)),
             pods=[_entry(each, decisions.since(each)) for each in chosen],

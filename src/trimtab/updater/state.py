@@ -4,9 +4,10 @@ It makes no decisions. It is lost with the process, and plans can start without 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Final, NamedTuple
 
 from trimtab.core.changes.outcomes import Outcome
@@ -40,6 +41,8 @@ from trimtab.updater.pod_owners import OwnerKey, owner_key
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TIMES_KEPT: Final = timedelta(hours=1)
 """Time for which creations and evictions are remembered, while no successor is missing."""
+_MOST_TURNS: Final = 10_000
+"""Maximum number of namespaces whose last turns are remembered: as many as Kubernetes supports."""
 _SHARES_KEPT: Final = timedelta(days=1)
 """Time without pods after which a namespace's usual share is forgotten."""
 
@@ -56,6 +59,31 @@ class WorkloadReview:
     """Generation of the autoscaler that is for it; None if there is none."""
     recommendation: Sequence[ContainerRecommendation] = ()
     """Recommendation of the same autoscaler."""
+
+
+class LastTurns:
+    """When each namespace last had a turn at a rate limit, as a number that grows."""
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self._numbers = numbers
+        self._last: dict[str, int] = {}
+        """In the order of the numbers."""
+
+    def of(self, namespace: str) -> int:
+        """Return the number of the namespace's last turn; zero if it had none."""
+        return self._last.get(namespace, 0)
+
+    def note(self, namespace: str) -> None:
+        """Note that the namespace has its turn now."""
+        self._last.pop(namespace, None)
+        self._last[namespace] = next(self._numbers)
+        if len(self._last) > _MOST_TURNS:
+            # As one that never had a turn, it still comes before all others.
+            del self._last[next(iter(self._last))]
+
+    def by_namespace(self) -> Mapping[str, int]:
+        """Return all of them."""
+        return dict(self._last)
 
 
 class UpdaterMemory:
@@ -95,6 +123,9 @@ class UpdaterMemory:
         self._shares_at: dict[str, datetime] = {}
         """Time at which each of them was last learned."""
         self.surging: frozenset[str] = frozenset()
+        numbers = count(1)
+        self.turns_to_evict = LastTurns(numbers)
+        self.turns_to_resize = LastTurns(numbers)
         self._begun_at: datetime | None = None
 
     def begin_anew(self) -> None:
@@ -298,6 +329,11 @@ class UpdaterMemory:
         for namespace, at in [*self._shares_at.items()]:
             if now - at > _SHARES_KEPT:
                 del self.usual_shares[namespace], self._shares_at[namespace]
+
+    def last_turns(self) -> Mapping[str, int]:
+        """Return the number of the last turn of each namespace, be it to evict or to resize."""
+        evict, resize = self.turns_to_evict.by_namespace(), self.turns_to_resize.by_namespace()
+        return {name: max(evict.get(name, 0), resize.get(name, 0)) for name in {**evict, **resize}}
 
     def note_change(self, workload: WorkloadName, change: ChangedWorkload) -> None:
         """Remember a change of a workload, for comparisons later."""

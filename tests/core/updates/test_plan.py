@@ -35,11 +35,20 @@ from trimtab.core.model.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.pods import Allocation, Pod, PodPhase, ResizeState, Termination
+from trimtab.core.model.matching import ObservedAutoscaler
+from trimtab.core.model.pods import (
+    Allocation,
+    Pod,
+    PodPhase,
+    ResizeState,
+    Termination,
+    WorkloadName,
+)
 from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.selectors import Selector
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.resize_or_evict import DeniedAttempt, InfeasibleAttempt, ResizeMemory
-from trimtab.core.updates.snapshot import PodMemory, Snapshot
+from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Snapshot
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
@@ -361,3 +370,45 @@ def test_no_resize_is_asked_for_of_a_pod_of_windows(mode: UpdateMode, expected: 
     pods = several(2, is_windows=True)
 
     assert told(planned(snapshot_of(pods, an_autoscaler(UP, mode=mode)))) == expected
+
+
+def in_namespace(name: str, *pods: Pod) -> tuple[list[ObservedPod], ObservedAutoscaler]:
+    autoscaler = an_autoscaler(namespace=name, mode=IN_PLACE, recommendation=(UP,))
+    workload = WorkloadName(name, "Deployment", "web")
+    moved = [ObservedPod(structs.replace(pod, namespace=name), workload) for pod in pods]
+    return moved, ObservedAutoscaler(autoscaler, Selector())
+
+
+@pytest.mark.parametrize(
+    ("last_turns", "expected"),
+    [
+        pytest.param({}, "a-dies b-dies a-0 b-0 a-1", id="who has the most urgent pod begins"),
+        pytest.param(
+            {"a": 1}, "a-dies b-dies b-0 a-0 a-1", id="after a turn the other one is next"
+        ),
+        pytest.param({"a": 1, "b": 2}, "a-dies b-dies a-0 b-0 a-1", id="the longest wait is over"),
+    ],
+)
+def test_namespaces_take_turns_after_pods_that_are_oom_killed(
+    last_turns: dict[str, int], expected: str
+) -> None:
+    small, larger = a_container(requests=SMALL), a_container(requests=amounts(200, 200 * MIB))
+    termination = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    killed = structs.replace(larger, last_termination=termination)
+    a_pods, of_a = in_namespace(
+        "a", *(a_pod(small, name=f"a-{n}") for n in range(2)), a_pod(killed, name="a-dies")
+    )
+    b_pods, of_b = in_namespace("b", a_pod(larger, name="b-0"), a_pod(killed, name="b-dies"))
+    outcomes = planned(
+        Snapshot(
+            pods=[*b_pods, *a_pods],
+            autoscalers=[of_a, of_b],
+            configured_replicas={
+                WorkloadName(name, "ReplicaSet", "web-1"): 3 for name in ("a", "b")
+            },
+            last_turns=last_turns,
+        )
+    )
+
+    assert set(told(outcomes)) == {"Resize"}
+    assert [each.pod.name for each in outcomes] == expected.split()

@@ -75,8 +75,14 @@ def _build(
         meter.note(news, changed, decisions.held)
 
     def show_plan(query: Mapping[str, str]) -> bytes:
-        plan, is_paused = running.last_plan, settings.plan.paused
-        return pages.show_plan(plan, decisions, running.report, query, is_paused=is_paused)
+        return pages.show_plan(
+            running.last_plan,
+            decisions,
+            running.report,
+            query,
+            is_paused=settings.plan.paused,
+            waiting=running.count_waiting(),
+        )
 
     def explain(query: Mapping[str, str]) -> bytes:
         waiting = running.report.waiting

@@ -1,8 +1,8 @@
 """The updater's plan: an act for every live pod of every autoscaler, or the reason for none.
 
 First each pod is assessed by itself (`candidates`). Then the candidates are served in order of
-urgency while their workloads' budgets last. The updater's controller carries the plan out, within
-its rate limits.
+urgency, namespaces in turn, while their workloads' budgets last. The updater's controller carries
+the plan out, within its rate limits.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import EndOfBoost, Hold, Outcome, Unboost
-from trimtab.core.guards import disruption_budgets, rate_limit
+from trimtab.core.guards import disruption_budgets, rate_limit, turns
 from trimtab.core.guards.rate_limit import Wishes
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, is_paused
 from trimtab.core.model.hold_reasons import HoldReason
@@ -33,8 +33,9 @@ from trimtab.core.updates.spending import Spent
 def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
     """Return one outcome for every live pod that an autoscaler governs, the most urgent first.
 
-    Boosts that are over come first, then what else may change in order of urgency, then the pods
-    that were no candidates. The order of the snapshot plays no part.
+    Boosts that are over come first. Then come pods that are OOM-killed early, then what else may
+    change, and last the pods that were no candidates. Of what else may change namespaces take turns
+    (D26), each in its order of urgency. The order of the snapshot plays no part.
     """
     return Planner(settings).plan(snapshot, now)
 
@@ -94,7 +95,7 @@ class Planner:
             ),
             *(
                 _pause(candidate_outcomes.choose(each, context, spent), each.autoscaler, context)
-                for each in _in_turn(moving, groups)
+                for each in _in_turn(moving, groups, snapshot.last_turns)
             ),
             *self._hold_surging(surging),
             *holds,
@@ -193,10 +194,20 @@ def _beside_boost(
 
 
 def _in_turn(
-    candidates: Iterable[Candidate], groups: Mapping[WorkloadName, disruption_budgets.ReplicaGroup]
+    candidates: Iterable[Candidate],
+    groups: Mapping[WorkloadName, disruption_budgets.ReplicaGroup],
+    last_turns: Mapping[str, int],
 ) -> list[Candidate]:
-    """Return the candidates in the order in which budgets and other bounds serve them."""
-    return _rescues_first(_unready_first(change.most_urgent_first(candidates), groups))
+    """Return the candidates in the order in which budgets and other bounds serve them.
+
+    Those that are OOM-killed early and grow come first, in all namespaces.
+    """
+    urgent = _unready_first(change.most_urgent_first(candidates), groups)
+    others = [each for each in urgent if not _is_rescue(each)]
+    return [
+        *filter(_is_rescue, urgent),
+        *turns.take_turns(others, lambda each: each.pod.namespace, last_turns),
+    ]
 
 
 def _unready_first(
@@ -210,16 +221,15 @@ def _unready_first(
     for each in candidates:
         if each.owner in mixed:
             owned[each.owner].append(each)
-    turns = {
+    queues = {
         owner: iter(sorted(found, key=lambda each: each.pod.ready_since is not None))
         for owner, found in owned.items()
     }
-    return [next(turns[each.owner]) if each.owner in turns else each for each in candidates]
+    return [next(queues[each.owner]) if each.owner in queues else each for each in candidates]
 
 
-def _rescues_first(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Sort first the candidates that are OOM-killed early and grow; equals keep their order."""
-    return sorted(candidates, key=lambda each: not (each.quick_oom and each.change.scale_up))
+def _is_rescue(candidate: Candidate) -> bool:
+    return candidate.quick_oom and candidate.change.scale_up
 
 
 def _hold_for_surge(each: Candidate) -> Hold:

@@ -149,6 +149,8 @@ class Snapshot:
     """The direct owners in namespaces with quotas that have missed pods for some seconds."""
     crowded: frozenset[str] = frozenset()
     """The uids of boosted pods of which there are too many on their node."""
+    last_turns: Mapping[str, int] = field(default_factory=dict)
+    """By namespace the number of its last turn at the rate limit; later turns have larger ones."""
     usual_shares: Mapping[str, float] = field(default_factory=dict)
     """By namespace the share of pods that wanted to change lately; empty just after a start."""
     surging: frozenset[str] | None = None

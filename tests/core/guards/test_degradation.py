@@ -15,8 +15,8 @@ from trimtab.core.guards.degradation import (
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
 
 ONE = AutoscalerName("default", "web")
-RECORD = ChangedWorkload(ONE, 1, 4, NOW)
-SHORT = ChangedWorkload(ONE, 1, 4, NOW, short_since=NOW, ready=2, needed=4)
+RECORD = ChangedWorkload(ONE, 1, 4, NOW, NOW)
+SHORT = ChangedWorkload(ONE, 1, 4, NOW, NOW, short_since=NOW, ready=2, needed=4)
 
 
 def test_the_state_before_the_first_change_is_what_later_ones_are_compared_with() -> None:
@@ -83,7 +83,7 @@ def test_d22_a_workload_is_degraded_when_fewer_pods_are_ready_for_minutes(
     ],
 )
 def test_d22_one_pod_in_twenty_may_be_missing(replicas: int, ready: int, *, is_short: bool) -> None:
-    record = ChangedWorkload(ONE, 1, replicas, NOW)
+    record = ChangedWorkload(ONE, 1, replicas, NOW, NOW)
     found = review(record, ready=ready, wanted=replicas, generation=1, now=NOW + minutes(1))
 
     assert found is not None
@@ -92,8 +92,48 @@ def test_d22_one_pod_in_twenty_may_be_missing(replicas: int, ready: int, *, is_s
     assert found.ready_before == replicas
 
 
+def after_losses(losses: int, every: timedelta) -> list[bool]:
+    """Return for each loss of 4 of 100 pods whether the workload then counts as worse.
+
+    Each follows a change. Between changes the updater looks every minute.
+    """
+    record: ChangedWorkload | None = None
+    now, ready, found = NOW, 100, []
+    for _ in range(losses):
+        record = after_change(record, autoscaler=ONE, generation=1, ready=ready, now=now)
+        ready -= 4
+        for _ in range(every // minutes(1)):
+            now += minutes(1)
+            if record is not None:
+                record = review(record, ready=ready, wanted=100, generation=1, now=now)
+        found.append(record is not None and record.short_since is not None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        pytest.param(minutes(5), [False, True, True], id="while each change is remembered"),
+        pytest.param(minutes(30), [False, True, True], id="after each change is forgotten"),
+        pytest.param(minutes(600), [False, True, True], id="over most of a day"),
+        pytest.param(minutes(1500), [False, False, False], id="over more than a day each"),
+    ],
+)
+def test_d22_small_losses_add_up_within_a_day(every: timedelta, expected: list[bool]) -> None:
+    assert after_losses(3, every) == expected
+
+
+def test_what_is_missing_for_a_day_is_no_longer_compared_with() -> None:
+    record = ChangedWorkload(ONE, 1, 100, NOW, NOW)
+    kept = review(record, ready=99, wanted=100, generation=1, now=NOW + minutes(1439))
+
+    assert kept is not None
+    assert kept.ready_before == 100
+    assert review(kept, ready=99, wanted=100, generation=1, now=NOW + minutes(1440)) is None
+
+
 def test_pods_that_get_ready_later_are_what_further_changes_are_compared_with() -> None:
-    fresh = ChangedWorkload(ONE, 1, 0, NOW)
+    fresh = ChangedWorkload(ONE, 1, 0, NOW, NOW)
     grown = review(fresh, ready=8, wanted=8, generation=1, now=NOW + minutes(2))
     assert grown is not None
     changed = after_change(grown, autoscaler=ONE, generation=1, ready=8, now=NOW + minutes(3))

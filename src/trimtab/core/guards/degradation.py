@@ -5,7 +5,8 @@ are ready as before, or when an operator edits the autoscaler. A pod that is OOM
 still helped: it cannot get ready without more memory.
 
 Of a large workload some pods are always on their way. One pod in twenty may be missing, so a
-workload of fewer pods counts as worse with the first one.
+workload of fewer pods counts as worse with the first one. What is missing is counted from the best
+state of the last day, so that small losses add up.
 """
 
 import re
@@ -28,6 +29,11 @@ _ONE_MISSING_IN: Final = 20
 
 FORGOTTEN_AFTER: Final = timedelta(minutes=10)
 """Time after the last change at which a workload that is well needs no comparison any more."""
+BEST_KEPT: Final = timedelta(days=1)
+"""Time for which later changes are compared with a number of ready pods that is not reached again.
+
+Pods that are missing for longer may be missing for good, and for other reasons.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class ChangedWorkload:
     ready_before: int
     changed_at: datetime
     """When it was last changed."""
+    best_at: datetime
+    """When as many pods were last ready as before."""
     short_since: datetime | None = None
     """Since when too few pods have been ready; None while enough are."""
     ready: int = 0
@@ -76,7 +84,7 @@ def after_change(
 ) -> ChangedWorkload:
     """Return the record of a workload that is changed now, with the ready pods it had before."""
     if before is None:
-        return ChangedWorkload(autoscaler, generation, ready, now)
+        return ChangedWorkload(autoscaler, generation, ready, now, best_at=now)
     # `ready_before` stays that of before the first change: small losses must not add up unseen.
     return replace(before, autoscaler=autoscaler, generation=generation, changed_at=now)
 
@@ -94,7 +102,9 @@ def restored(autoscaler: Autoscaler, now: datetime) -> ChangedWorkload | None:
             )
             # More than any owner wants, so `review` compares with what the owner wants.
             needed = sys.maxsize if figures is None else int(figures["needed"])
-            return ChangedWorkload(autoscaler.identity, autoscaler.generation, needed, now, since)
+            return ChangedWorkload(
+                autoscaler.identity, autoscaler.generation, needed, now, now, since
+            )
     return None
 
 
@@ -122,10 +132,13 @@ def review(
     # A workload that was scaled down has not got worse.
     needed = min(record.ready_before, wanted)
     if ready >= least_ready(needed):
+        # A loss that is forgotten would be the measure of the next one.
+        if ready < needed and now - record.best_at < BEST_KEPT:
+            return replace(record, ready_before=needed, short_since=None)
         is_over = now - record.changed_at >= FORGOTTEN_AFTER
         # Pods that got ready since are what later changes are compared with.
-        best = max(needed, ready)
-        return None if is_over else replace(record, ready_before=best, short_since=None)
+        well = replace(record, ready_before=ready, best_at=now, short_since=None)
+        return None if is_over else well
     return replace(record, short_since=record.short_since or now, ready=ready, needed=needed)
 
 

@@ -1,15 +1,16 @@
 """Estimators: the arithmetic that turns a history into a target, and the choice between them.
 
 `percentile` is the original's arithmetic. `cost` holds a target until holding it has cost as much
-as an OOM kill is worth, and takes the CPU request that would have been cheapest (decision 0063).
+as an OOM kill is worth, and takes the CPU request that would have been cheapest (decision 0063). It
+also knows signals of pressure: usage is what a container got, not what it wanted (decision 0072).
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, assert_never
 
 from trimtab.core.model.validation import (
     SettingsError,
@@ -31,6 +32,88 @@ class Estimator(StrEnum):
 
     PERCENTILE = "percentile"
     COST = "cost"
+
+
+class PressureKind(StrEnum):
+    """A kind of signal; users see the value."""
+
+    CPU_AT_LIMIT = "cpu_at_limit"
+    """Usage is at the CPU limit."""
+    CPU_THROTTLED = "cpu_throttled"
+    """The kernel throttled the container at its CPU limit for a part of the time."""
+    CPU_PRESSURE = "cpu_pressure"
+    """Processes waited for a CPU while the container used what it requests."""
+    MEMORY_PRESSURE = "memory_pressure"
+    """Processes waited for memory close to the memory limit."""
+    MEMORY_HIGH = "memory_high"
+    """The kernel throttled allocations close to the memory limit."""
+
+
+class Measure(StrEnum):
+    """A number that a source of pressure gives for a container; the value is for settings."""
+
+    THROTTLED = "throttled"
+    """Part of the CFS periods in which the container was throttled."""
+    CPU_WAITING = "cpu_waiting"
+    """Part of the time in which a process waited for a CPU (PSI, some)."""
+    MEMORY_WAITING = "memory_waiting"
+    """Part of the time in which a process waited for memory (PSI, some)."""
+    MEMORY_STALLED = "memory_stalled"
+    """Part of the time in which all processes waited for memory (PSI, full)."""
+    MEMORY_HIGH = "memory_high"
+    """Events `high` of the memory cgroup, per second."""
+
+
+MEASURES: Final = tuple(Measure)
+"""All measures, in the order of columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class PressureSettings:
+    """Constants of the rules for signals."""
+
+    lifetime: timedelta = timedelta(minutes=5)
+    """A signal expires this long after it was read."""
+    throttled_fraction: float = 0.25
+    """Part of the CFS periods from which on throttling counts."""
+    cpu_waiting_fraction: float = 0.25
+    """Part of the time from which on waiting for a CPU counts."""
+    cpu_requested_fraction: float = 0.8
+    """Waiting counts from this part of the CPU request on: below it the node has to give more."""
+    most_waiting_fraction: float = 0.5
+    """Waiting counts as this part of the time at most."""
+    confirmed_run: timedelta = timedelta(minutes=10)
+    """CPU above the target, or at the limit, for so long raises the target under a signal."""
+    memory_waiting_fraction: float = 0.1
+    memory_stalled_fraction: float = 0.05
+    memory_high_per_second: float = 1.0
+    memory_limit_fraction: float = 0.8
+    """Signals of memory count from this part of the limit on."""
+    memory_run: timedelta = timedelta(minutes=2)
+    """Signals of memory for so long count as usage at the limit."""
+    memory_hold_off: timedelta = timedelta(minutes=15)
+    """Time until they count again: the pods need time to get the new limit."""
+
+    def threshold(self, measure: Measure) -> float:
+        """Return the strength from which on a measure counts."""
+        match measure:
+            case Measure.THROTTLED:
+                return self.throttled_fraction
+            case Measure.CPU_WAITING:
+                return self.cpu_waiting_fraction
+            case Measure.MEMORY_WAITING:
+                return self.memory_waiting_fraction
+            case Measure.MEMORY_STALLED:
+                return self.memory_stalled_fraction
+            case Measure.MEMORY_HIGH:
+                return self.memory_high_per_second
+        assert_never(measure)
+
+    def __post_init__(self) -> None:
+        for name in ("lifetime", "confirmed_run", "memory_run", "memory_hold_off"):
+            require_interval(name, getattr(self, name))
+        for name in ("throttled_fraction", "cpu_waiting_fraction", "memory_limit_fraction"):
+            require_fraction(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +185,11 @@ class CostSettings:
     """A longer time without samples counts as this much: nothing is known about the rest."""
     bound_fraction: float = 0.05
     """Distance of the bounds from the target, as a part of the target."""
+    start_settling: timedelta = timedelta(minutes=2)
+    """Time after a pod became ready during which its CPU still counts as that of its start."""
+    longest_start: timedelta = timedelta(minutes=30)
+    """CPU counts from this age of a container on, ready or not."""
+    pressure: PressureSettings = field(default_factory=PressureSettings)
 
     def __post_init__(self) -> None:
         require_at_least("oom_price_gib_hours", self.oom_price_gib_hours, 0)

@@ -32,6 +32,7 @@ from trimtab.core.usage.aggregates import (
     to_seconds,
 )
 from trimtab.core.usage.containers import REQUESTS, ContainerMemory, Containers, PodName
+from trimtab.core.usage.pressure import PressureReadings
 from trimtab.core.usage.sample_log import NameTable, SampleLog
 from trimtab.core.usage.samples import Intake, Samples
 from trimtab.core.usage.selector_index import AggregateIndex, AutoscalerAggregates
@@ -68,6 +69,7 @@ class Usage:
         self.containers = Containers()
         self.links = AggregateIndex()
         self.log = SampleLog()
+        self.log.pressure_lifetime = recommendations.cost.pressure.lifetime.total_seconds()
         self.pod_names = NameTable()
         """Names of the pods in the log."""
         self._pods: dict[PodName, _Tracked] = {}
@@ -125,6 +127,29 @@ class Usage:
         """Note the requests and limits of the containers of a tracked pod."""
         for name, row in self.containers_of(pod).items():
             self.containers.put_requests(row, requests.get(name, {}), (limits or {}).get(name, {}))
+
+    def note_starts(self, pod: PodName, until: Mapping[str, float]) -> None:
+        """Note until when the CPU usage of containers is that of their start, in seconds."""
+        for name, row in self.containers_of(pod).items():
+            self.containers.floats("start_until")[row] = until.get(name, -math.inf)
+
+    def note_pressure(self, readings: PressureReadings, ceiling_bytes: float = np.inf) -> int:
+        """Note the pressure on containers; return the number of those that are tracked.
+
+        No pressure proves a need of memory above the ceiling.
+        """
+        self.log.ceiling_bytes = ceiling_bytes
+        found = [
+            (row, reading)
+            for place, reading in readings.by_container.items()
+            if (row := self._places.get(place)) is not None
+        ]
+        if found:
+            rows, given = zip(*found, strict=True)
+            times = np.array([each.seconds for each in given])
+            strengths = np.array([each.row() for each in given])
+            self.containers.pressure.note(np.array(rows, np.int64), times, strengths)
+        return len(found)
 
     def keep_log(self) -> None:
         """Log accepted samples from now on, for an estimator that reads them each tick."""

@@ -16,9 +16,10 @@ from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Windows
 from trimtab.core.histogram.row_table import Rows
 from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.usage.pressure import LatestPressure
 
 _BLANK: Final = np.array(
-    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf, np.nan, np.nan, np.nan, np.nan, 0),
+    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf, np.nan, np.nan, np.nan, np.nan, 0, -np.inf),
     dtype=[
         # Where its samples go, and the times of the last ones; -inf before the first.
         ("aggregate", np.int64),
@@ -37,6 +38,8 @@ _BLANK: Final = np.array(
         ("memory_limit", np.float64),
         # The number of the pod's name; only while samples are logged.
         ("pod", np.int64),
+        # CPU up to this time is that of a start, or boosted.
+        ("start_until", np.float64),
     ],
 )
 REQUESTS: Final = {Resource.CPU: "cpu", Resource.MEMORY: "memory"}
@@ -79,6 +82,8 @@ class Containers:
     def __init__(self) -> None:
         self._rows = Rows(_BLANK)
         self._parked: dict[int, dict[int, Windows]] = {}
+        self.pressure = LatestPressure()
+        """The newest reading of pressure of each row."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -156,6 +161,7 @@ class Containers:
     def remove(self, row: int) -> None:
         """Forget a container."""
         self._rows.release(row)
+        self.pressure.forget(row)
         self._parked.pop(row, None)
 
     def drop_parked(self, aggregate: int) -> None:

@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 
 from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.model.estimation import MEASURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,10 @@ class LoggedSamples:
     limits: Floats
     pods: Ints
     """Numbers of the pods' names (`NameTable`)."""
+    strengths: Floats
+    """Pressure on the containers at that time: float64[samples, measures], 0 for none."""
+    is_start: Booleans
+    """True while the container started, or had a startup boost."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -37,7 +43,16 @@ class LoggedSamples:
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _NO_NUMBERS: Final = np.zeros(0)
-_NONE: Final = LoggedSamples(_NO_ROWS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_ROWS)
+_NONE: Final = LoggedSamples(
+    _NO_ROWS,
+    _NO_NUMBERS,
+    _NO_NUMBERS,
+    _NO_NUMBERS,
+    _NO_NUMBERS,
+    _NO_ROWS,
+    np.zeros((0, len(MEASURES))),
+    np.zeros(0, np.bool_),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,8 @@ class SampleLog:
         self.memory: list[LoggedSamples] = []
         self.kills: list[LoggedSamples] = []
         self.ceiling_bytes = np.inf
+        self.pressure_lifetime = 0.0
+        """Seconds for which a reading of pressure holds."""
 
     def drain(self) -> Logged:
         """Return all samples since the last call, in the order in which they were accepted."""

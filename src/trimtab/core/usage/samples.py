@@ -109,7 +109,7 @@ def add_cpu(
     last[fresh.containers] = fresh.times
     aggregates.add_cpu(containers.aggregate[fresh.containers], fresh.values / CORE, fresh.times)
     if log.is_kept:
-        log.cpu.append(_logged(containers, fresh, Resource.CPU))
+        log.cpu.append(_logged(containers, fresh, Resource.CPU, log.pressure_lifetime))
     return Intake(_count(samples, sane, fresh), fresh)
 
 
@@ -129,7 +129,7 @@ def add_memory(
     last[fresh.containers] = fresh.times
     _fold(aggregates, containers, fresh, from_oom_kills=False)
     if log.is_kept:
-        log.memory.append(_logged(containers, fresh, Resource.MEMORY))
+        log.memory.append(_logged(containers, fresh, Resource.MEMORY, log.pressure_lifetime))
     return Intake(_count(samples, sane, fresh), fresh)
 
 
@@ -181,7 +181,9 @@ def _add_one_kill_each(
     return timely
 
 
-def _logged(containers: Containers, samples: Samples, resource: Resource) -> LoggedSamples:
+def _logged(
+    containers: Containers, samples: Samples, resource: Resource, lifetime: float
+) -> LoggedSamples:
     rows = samples.containers
     return LoggedSamples(
         containers.aggregate[rows],
@@ -190,12 +192,14 @@ def _logged(containers: Containers, samples: Samples, resource: Resource) -> Log
         containers.floats(REQUESTS[resource])[rows],
         containers.floats(LIMITS[resource])[rows],
         containers.pods[rows],
+        containers.pressure.at(rows, samples.times, lifetime),
+        samples.times <= containers.floats("start_until")[rows],
     )
 
 
 def _logged_kills(containers: Containers, kills: Samples, ceiling_bytes: float) -> LoggedSamples:
     """Return kills by the limit that was not enough; without a limit, by the memory in use."""
-    logged = _logged(containers, kills, Resource.MEMORY)
+    logged = _logged(containers, kills, Resource.MEMORY, 0.0)
     # The limit of the kill itself, if it is known: the pod may have been resized since.
     limits = logged.limits if kills.limits is None else kills.limits
     used = np.maximum(kills.values, containers.floats("usage_peak")[kills.containers])

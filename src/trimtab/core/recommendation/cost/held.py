@@ -5,7 +5,7 @@ Time is that of a row's newest sample: without samples nothing is known, and not
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
 
@@ -16,10 +16,13 @@ from trimtab.core.histogram.buckets import CORE, CPU_BUCKETS, MEMORY_BUCKETS, MO
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.histogram.row_table import Rows
 from trimtab.core.model.estimation import CostSettings
-from trimtab.core.recommendation.cost import held_columns, levels, rules
+from trimtab.core.recommendation.cost import held_columns, levels, pressure, rules, runs
 from trimtab.core.recommendation.cost.held_columns import CPU, MEMORY
 from trimtab.core.recommendation.cost.levels import LevelWindows, MemoryLevels, Sightings
+from trimtab.core.recommendation.cost.pressure import Signals
 from trimtab.core.recommendation.cost.rules import GIB_HOUR, Holding
+from trimtab.core.recommendation.cost.runs import CpuTurn
+from trimtab.core.recommendation.cost.signals import AppliedSignals, Raises, SignalledSamples
 from trimtab.core.usage.aggregates import CPU_WEIGHT
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.sample_log import Logged, LoggedSamples
@@ -46,6 +49,7 @@ class HeldTargets:
         self._rows = Rows(held_columns.blank_row())
         self.levels = MemoryLevels()
         self.cpu = HistogramBank(CPU_BUCKETS, settings.cpu_half_life, ())
+        self.signals = AppliedSignals()
         self._by_key: dict[CheckpointKey, int] = {}
         self._links: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         """Aggregates in ascending order, and the row that each feeds; rows may share one."""
@@ -87,11 +91,13 @@ class HeldTargets:
         row = self._by_key.pop(key)
         self.cpu.release(self._rows.data["cpu_row"][[row]])
         self.levels.release(np.array([row]))
+        self.signals.forget(np.array([row]), (CPU, MEMORY))
         self._rows.release(row)
 
     def used_pods(self) -> set[int]:
         """Return the numbers of all pods that any level names."""
-        return self.levels.used_pods(np.fromiter(self._by_key.values(), np.int64))
+        levels = self.levels.used_pods(np.fromiter(self._by_key.values(), np.int64))
+        return levels | self.signals.used_pods()
 
     def set_price(self, row: int, gib_hours: float) -> None:
         """Set the price of an OOM kill for one row."""
@@ -127,7 +133,7 @@ class HeldTargets:
         self._note_sizes(memory)
         self._count_kills(kills, logged.ceiling_bytes)
         changed = np.zeros(len(touched), np.bool_)
-        self._raise_memory(memory, changed)
+        self._raise_memory(memory, logged.ceiling_bytes, changed)
         self._note_cpu(cpu, skipped_cpu)
         self._raise_cpu(cpu, changed)
         now = self.column("now")[rows]
@@ -176,7 +182,7 @@ class HeldTargets:
         data["first"][rows] += seconds
         data["changed"][rows] += seconds[:, np.newaxis]
         data["paused"][rows] += seconds
-        for column in ("short_since", "censored_since"):
+        for column in ("short_since", "censored_since", "pressed_since"):
             data[column][rows] = np.nan
 
     def _note_sizes(self, memory: _Batch) -> None:
@@ -189,11 +195,11 @@ class HeldTargets:
 
     # Memory
 
-    def _raise_memory(self, memory: _Batch, changed: Booleans) -> None:
+    def _raise_memory(self, memory: _Batch, ceiling: float, changed: Booleans) -> None:
         settings, data = self._settings, self._rows.data
         if not len(memory):
             return
-        given = memory.samples
+        given, signals = self._press(memory, ceiling)
         # One element for each pair of row and bucket, so that a thousand pods of one workload are
         # written once.
         seen = levels.find_sightings(memory.rows, given.values, given.times, given.pods)
@@ -207,7 +213,27 @@ class HeldTargets:
         held = data["held"][rows, MEMORY]
         tolerance = rules.raise_fraction(data["ratio"][rows], settings)
         is_short = needs > held * (1 + tolerance)
-        self._put(rows[is_short], MEMORY, needs[is_short], changed)
+        raises = Raises(rows[is_short], held[is_short], needs[is_short])
+        self.signals.note(
+            MEMORY, raises, memory.rows, SignalledSamples(given, signals, given.values)
+        )
+        self._put(raises.rows, MEMORY, raises.after, changed)
+
+    def _press(self, memory: _Batch, ceiling: float) -> tuple[LoggedSamples, Signals]:
+        """Return samples, those under a lasting signal as usage at the limit, and their signals."""
+        given = memory.samples
+        signals = pressure.memory_signals(given, self._settings)
+        is_due = runs.find_pressed(
+            self._rows.data, memory.rows, signals.is_on, self._settings.pressure
+        )
+        if not is_due.any():
+            return given, Signals(np.full(len(given), -1), signals.strengths)
+        # What the kernel enforced was not enough, whether or not a sample shows it.
+        reached = np.maximum(given.values, np.minimum(given.limits, ceiling))
+        values = np.where(is_due, reached, given.values)
+        return replace(given, values=values), Signals(
+            np.where(is_due, signals.kinds, -1), signals.strengths
+        )
 
     def note_needs(self, seen: Sightings) -> None:
         """Note the largest need of each row of some sightings."""
@@ -308,13 +334,13 @@ class HeldTargets:
         if len(skipped):
             chosen = np.flatnonzero(~np.isin(cpu.rows, skipped))
         rows, given = cpu.rows[chosen], cpu.samples.pick(chosen)
-        # At its limit a container shows the limit and not its need. Without the factor the cheapest
-        # level would settle at the limit for good.
-        censored = _is_censored(given, settings)
-        values = np.where(censored, given.limits * settings.censored_factor, given.values)
-        if len(rows):
-            cpu_rows = self._rows.data["cpu_row"][rows]
-            self.cpu.add(cpu_rows, values / CORE, CPU_WEIGHT, given.times)
+        # Where nothing else is known of a container, its start is better than nothing.
+        is_known = np.isfinite(given.requests) | np.isfinite(self.column("held")[rows, CPU])
+        counts = ~(given.is_start & is_known)
+        if counts.any():
+            cpu_rows = self._rows.data["cpu_row"][rows[counts]]
+            values = pressure.cpu_needs(given, settings).counted[counts]
+            self.cpu.add(cpu_rows, values / CORE, CPU_WEIGHT, given.times[counts])
 
     def _raise_cpu(self, cpu: _Batch, changed: Booleans) -> None:
         if not len(cpu):
@@ -332,12 +358,15 @@ class HeldTargets:
         # A pause counts as ten minutes at most: nothing is known about the rest of it.
         previous = np.maximum(previous, now - reach)
         data["cpu_before"][rows] = now
-        counts = np.bincount(cpu.rows, minlength=len(data))[rows]
-        short = cpu.samples.values > data["held"][cpu.rows, CPU]
-        self._follow_short(cpu, short, rows, counts, previous)
-        censored = _is_censored(cpu.samples, settings)
-        self._follow_censored(cpu, censored, rows, counts, previous)
-        limit = settings.short_run.total_seconds()
+        running = np.flatnonzero(~cpu.samples.is_start)
+        owners, given = cpu.rows[running], cpu.samples.pick(running)
+        turn = CpuTurn(data, owners, rows, previous)
+        needs = pressure.cpu_needs(given, settings)
+        turn.follow_short(needs.shown > data["held"][owners, CPU], needs.shown)
+        turn.follow_censored(needs.is_at_limit, given.limits)
+        # A source that counts all periods needs fewer readings than one average per minute.
+        runs = settings.pressure.confirmed_run.total_seconds()
+        limit = np.where(turn.most(needs.is_signalled), runs, settings.short_run.total_seconds())
         is_censored = now - data["censored_since"][rows] >= limit
         is_run = now - data["short_since"][rows] >= limit
         # The first minutes of a history are mostly a start, and no reason for another size.
@@ -356,6 +385,13 @@ class HeldTargets:
         # The next run starts at zero: the pods need time to come back with the new limit.
         data["censored_since"][rows[is_censored]] = np.nan
         is_more = wanted > held
+        said = is_more & turn.most(needs.signals.is_on)
+        self.signals.note(
+            CPU,
+            Raises(rows[said], held[said], wanted[said]),
+            owners,
+            SignalledSamples(given, needs.signals, needs.counted),
+        )
         self._put(rows[is_more], CPU, wanted[is_more], changed)
 
     def find_cheapest(self, rows: Ints) -> None:
@@ -371,34 +407,6 @@ class HeldTargets:
         data["cpu_checked"][due] = data["now"][due]
         for windows in self.cpu.windows(data["cpu_row"][due]):
             data["cpu_target"][due[windows.which]] = rules.cheapest_cpu(windows, settings)
-
-    def _follow_short(
-        self, cpu: _Batch, short: Booleans, rows: Ints, counts: Ints, previous: Floats
-    ) -> None:
-        """Note since when most pods of a row use more CPU than their target."""
-        data = self._rows.data
-        # More than half of the samples: one hot pod of many is no reason to resize all.
-        is_run = 2 * np.bincount(cpu.rows[short], minlength=len(data))[rows] > counts
-        least = np.full(len(data), np.inf)
-        np.minimum.at(least, cpu.rows[short], cpu.samples.values[short])
-        was_run = np.isfinite(data["short_since"][rows])
-        since = np.where(was_run, data["short_since"][rows], previous)
-        data["short_since"][rows] = np.where(is_run, since, np.nan)
-        lowest = np.where(was_run, data["short_least"][rows], np.inf)
-        data["short_least"][rows] = np.minimum(lowest, least[rows])
-
-    def _follow_censored(
-        self, cpu: _Batch, censored: Booleans, rows: Ints, counts: Ints, previous: Floats
-    ) -> None:
-        """Note since when most pods of a row are at their CPU limits."""
-        data = self._rows.data
-        is_run = 2 * np.bincount(cpu.rows[censored], minlength=len(data))[rows] > counts
-        limits = np.zeros(len(data))
-        np.maximum.at(limits, cpu.rows[censored], cpu.samples.limits[censored])
-        was_run = np.isfinite(data["censored_since"][rows])
-        since = np.where(was_run, data["censored_since"][rows], previous)
-        data["censored_since"][rows] = np.where(is_run, since, np.nan)
-        data["censored_limit"][rows] = np.where(is_run, limits[rows], 0.0)
 
     # Changes
 
@@ -465,6 +473,7 @@ class HeldTargets:
         if column == MEMORY:
             data["is_tried"][rows] = False
         changed[rows] = True
+        self.signals.forget(rows, (column,))
 
     # Results
 
@@ -485,8 +494,3 @@ class HeldTargets:
         upper = np.where(data["is_lowered"][rows], held * (1 + settings.bound_fraction), MOST)
         upper = np.where(np.isnan(held), np.nan, upper)
         return np.stack([held, lower, upper], axis=2)
-
-
-def _is_censored(samples: LoggedSamples, settings: CostSettings) -> Booleans:
-    """Return True for each CPU sample at its limit; a missing limit is NaN and censors nothing."""
-    return np.asarray(samples.values >= samples.limits * settings.censored_fraction)

@@ -46,6 +46,9 @@ _ROW: Final = np.dtype(
         # Since when most pods are at their CPU limit, and that limit.
         ("censored_since", np.float64),
         ("censored_limit", np.float64),
+        # Since when a signal of memory is on, and when one last counted as usage at the limit.
+        ("pressed_since", np.float64),
+        ("pressed_counted", np.float64),
         # Offset of this row in the hour, and the time that was skipped without samples.
         ("phase", np.float64),
         ("paused", np.float64),
@@ -64,6 +67,8 @@ _FILLED: Final = {
     "cpu_checked": -np.inf,
     "short_since": np.nan,
     "censored_since": np.nan,
+    "pressed_since": np.nan,
+    "pressed_counted": -np.inf,
 }
 
 

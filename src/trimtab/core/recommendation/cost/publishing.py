@@ -1,6 +1,6 @@
 """Held targets of autoscalers: the rows of their containers, and what is published of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation.cost import starting
 from trimtab.core.recommendation.cost.held import HeldTargets
+from trimtab.core.recommendation.cost.signals import AppliedSignal
 from trimtab.core.recommendation.groups import NOT_HELD, AutoscalerGroups, GroupColumns
 from trimtab.core.usage.checkpoints import CheckpointKey
 from trimtab.core.usage.cluster_usage import Usage
@@ -37,6 +38,18 @@ class _Holder:
     """The row of each container."""
     saved: dict[str, SavedTargets] = field(default_factory=dict)
     """The saved state of containers without a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastSignal:
+    """A signal of pressure that raised the present target of a container."""
+
+    container: str
+    resource: Resource
+    signal: AppliedSignal
+    pod: str
+    until: float
+    """Time before which the target does not fall, in seconds."""
 
 
 class HeldPublications:
@@ -206,6 +219,28 @@ class HeldPublications:
         for row in seeded:
             starting.seed(self.targets, row, self._usage.aggregates, new[row])
         return seeded
+
+    def last_signals(self, name: AutoscalerName) -> Iterator[LastSignal]:
+        """Yield the signals that raised the present targets of an autoscaler."""
+        settings, holder = self._settings.cost, self._holders.get(name)
+        shortest = {Resource.CPU: settings.lower_gap, Resource.MEMORY: settings.least_age}
+        for container, row in sorted(holder.rows.items()) if holder is not None else ():
+            for column, resource in enumerate(BOTH):
+                signal = self.targets.signals.last(row, column)
+                if signal is not None:
+                    pod = self._usage.pod_names.name(signal.pod)
+                    until = signal.seconds + shortest[resource].total_seconds()
+                    yield LastSignal(container, resource, signal, pod, until)
+
+    def drain_signals(self) -> Iterator[tuple[CheckpointKey, int, AppliedSignal]]:
+        """Yield the signals that raised targets since the last call, with the place in `BOTH`."""
+        new = self.targets.signals.drain()
+        if new:
+            keys = list(self.targets.keys())
+            by_row = dict(zip(map(self.targets.find, keys), keys, strict=True))
+            for row, column, signal in new:
+                if row in by_row:
+                    yield by_row[row], column, signal
 
     def drain_started(self) -> dict[AutoscalerName, Published]:
         """Return autoscalers with new rows, and the targets that were published before."""

@@ -23,7 +23,7 @@ _NOTES: Final[Mapping[str, str]] = {
     "recommender": """\
 `vpa_quality_*` compares every sample with the uncapped target that stood before it. The series of
 `kube_verticalpodautoscaler_*` are there with `--export-recommendations` alone, by the names that
-kube-state-metrics once had. The step `LoadHistory` is ours.
+kube-state-metrics once had. The steps `LoadHistory` and `LoadPressure` are ours.
 """,
     "updater": """\
 The steps are `AdmissionInit`, `ListPods`, `FilterPods` (the plan), `EvictPods` (acts are put on the

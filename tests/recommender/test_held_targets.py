@@ -1,8 +1,11 @@
 """Targets of the cost-based estimator in whole recommenders: their start and their owners."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import pytest
+from msgspec import structs
 from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts
 
@@ -13,6 +16,10 @@ from trimtab.recommender.controller import Recommender
 
 COST = {ESTIMATOR_ANNOTATION: "cost"}
 GIB = 1024 * MIB
+BOOST = {
+    "vpaCpuStartupBoost/app": '{"requests":{"cpu":"300m"}}',
+    "vpaUpdates": "Pod resources updated by web: container 0: cpu request",
+}
 LARGE, SMALL = (a_container(requests=amounts(100, size)) for size in (8 * GIB, 200 * MIB))
 
 
@@ -107,10 +114,7 @@ async def test_a_target_does_not_start_from_a_startup_boost() -> None:
     cluster.start(
         "web-0",
         a_container(requests=amounts(900, 200 * MIB)),
-        annotations={
-            "vpaCpuStartupBoost/app": '{"requests":{"cpu":"300m"}}',
-            "vpaUpdates": "Pod resources updated by web: container 0: cpu request",
-        },
+        annotations=BOOST,
     )
     cluster.loads = {"": Load(cpu=100)}
     cluster.autoscale(annotations=COST)
@@ -140,3 +144,75 @@ async def test_a_checkpoint_from_the_future_of_one_autoscaler_harms_no_other() -
 
     assert cluster.target("other")[Resource.MEMORY] >= 300 * MIB
     assert cluster.target()[Resource.MEMORY] >= 300 * MIB
+
+
+def start_slowly(cluster: RecommenderCluster, annotations: Mapping[str, str] | None = None) -> None:
+    """A pod begins to start, not ready yet, and uses ten times what it needs later."""
+    cluster.start(
+        "web-0", a_container(requests=amounts(300, 200 * MIB)), annotations=annotations or {}
+    )
+    cluster.loads = {"": Load(cpu=3000)}
+
+
+def become_ready(cluster: RecommenderCluster) -> None:
+    pod = cluster.pod("web-0")
+    cluster.put_pod(structs.replace(pod, ready_since=cluster.clock.now(), annotations={}))
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({}, id="a slow start"),
+        pytest.param(BOOST, id="a boosted start"),
+    ],
+)
+async def test_cpu_of_a_start_is_no_need(annotations: dict[str, str]) -> None:
+    cluster = RecommenderCluster()
+    cluster.deploy(replicas=0)
+    start_slowly(cluster, annotations=annotations)
+    cluster.autoscale(annotations=COST)
+    recommender = cluster.recommender()
+    await tick(cluster, recommender, 25)
+    become_ready(cluster)
+    await tick(cluster, recommender, 2)
+    cluster.loads = {"": Load(cpu=250)}
+    await tick(cluster, recommender, 30)
+
+    assert cluster.target()[Resource.CPU] == 300
+
+
+async def test_the_start_of_every_further_pod_is_no_need_either() -> None:
+    cluster = RecommenderCluster()
+    cluster.deploy(replicas=0)
+    long_ago = cluster.clock.now() - timedelta(hours=5)
+    size = a_container(requests=amounts(300, 200 * MIB))
+    cluster.start("web-1", size, started_at=long_ago, ready_since=long_ago)
+    cluster.loads = {"": Load(cpu=250)}
+    cluster.autoscale(annotations=COST)
+    recommender = cluster.recommender()
+    await tick(cluster, recommender, 30)
+    start_slowly(cluster)
+    cluster.loads = {"web-0": Load(cpu=3000), "": Load(cpu=250)}
+    await tick(cluster, recommender, 25)
+
+    assert cluster.target()[Resource.CPU] == 300
+
+
+async def test_a_pod_that_never_becomes_ready_gets_the_cpu_that_it_uses() -> None:
+    cluster = RecommenderCluster()
+    cluster.deploy(replicas=0)
+    start_slowly(cluster)
+    cluster.autoscale(annotations=COST)
+    await tick(cluster, cluster.recommender(), 75)
+
+    assert cluster.target()[Resource.CPU] > 3000
+
+
+async def test_percentiles_count_starts_as_the_original_does() -> None:
+    cluster = RecommenderCluster()
+    cluster.deploy(replicas=0)
+    start_slowly(cluster)
+    cluster.autoscale()
+    await tick(cluster, cluster.recommender(), 25)
+
+    assert cluster.target()[Resource.CPU] > 3000

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from trimtab.core.sizing.quotas import Quota
     from trimtab.core.usage.history_samples import PastUsage, PodTrace, Shard
+    from trimtab.core.usage.pressure import PressureReadings
     from trimtab.core.webhook.registration import Registration
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
@@ -196,6 +197,13 @@ class ExternalMetrics(Protocol):
 
     async def fetch(self, groups: Sequence[PodGroup]) -> UsageColumns:
         """Return the newest readings of these pods, with the problems of parts that are missing."""
+
+
+class PressureSource(Protocol):
+    """A source of signals that containers need more than they use."""
+
+    async def fetch(self) -> PressureReadings:
+        """Return the containers that are under pressure now; a ClusterError if that is unknown."""
 
 
 class HistorySource(Protocol):

@@ -12,10 +12,19 @@ from typing import Final, TypeVar
 
 from trimtab.api.kinds.evictions import MemoryEviction
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, HistorySource, Tracer, UsageSource
+from trimtab.cluster.ports import (
+    NO_TRACES,
+    Clock,
+    Cluster,
+    HistorySource,
+    PressureSource,
+    Tracer,
+    UsageSource,
+)
 from trimtab.core.model.pods import Pod
 from trimtab.core.usage import retention
 from trimtab.core.usage.containers import PodName
+from trimtab.recommender import load_pressure
 from trimtab.recommender.checkpoints import CheckpointKeeper
 from trimtab.recommender.load_cluster import (
     AutoscalerLoader,
@@ -24,6 +33,7 @@ from trimtab.recommender.load_cluster import (
     load_pods,
 )
 from trimtab.recommender.load_history import HistoryKeeper
+from trimtab.recommender.load_pressure import PressureKeeper
 from trimtab.recommender.load_usage import count_oom_kills, take_in_usage
 from trimtab.recommender.publish import publish
 from trimtab.recommender.reports import Problem, Step, TickReport, TickResult
@@ -73,6 +83,7 @@ class Recommender:
         self._checkpoints = CheckpointKeeper(cluster, settings)
         self._restorer = CheckpointRestorer(cluster, settings)
         self._history = None if history is None else HistoryKeeper(history, clock, settings.history)
+        self._pressure: PressureKeeper | None = None
         self._has_taken_up = True
         """True once it was checked what other leaders learned before this process led."""
         self._orphans_sought_at: datetime | None = None
@@ -88,6 +99,10 @@ class Recommender:
         """Everything learned so far, for reading only."""
         return self._state
 
+    def read_pressure(self, source: PressureSource) -> None:
+        """Use the signals of a source from now on, for estimators that know signals."""
+        self._pressure = PressureKeeper(source, self._clock, self._settings.pressure)
+
     async def run(self) -> None:
         """Tick until cancelled, and watch for OOM kills all the time."""
         self._has_taken_up = False
@@ -96,6 +111,8 @@ class Recommender:
             group.create_task(self._listen(self._cluster.memory_evictions, self._see_eviction))
             if self._history is not None:
                 group.create_task(self._history.run())
+            if self._pressure is not None:
+                group.create_task(self._pressure.run())
             group.create_task(self._tick_on())
 
     async def tick(self) -> TickReport:
@@ -109,6 +126,8 @@ class Recommender:
         report += await self._timed(Step.LOAD_PODS, self._load_pods)
         if self._history is not None:
             report += await self._timed(Step.LOAD_HISTORY, self._load_history)
+        if self._pressure is not None:
+            report += await self._timed(Step.LOAD_PRESSURE, self._load_pressure)
         report += await self._timed(Step.LOAD_USAGE, self._load_usage)
         report += await self._timed(Step.DELETE_REMOVED_PODS, self._delete_removed_pods)
         report += await self._timed(Step.PUBLISH, self._publish)
@@ -201,6 +220,10 @@ class Recommender:
         assert self._history is not None
         return await self._history.load(self._state)
 
+    async def _load_pressure(self) -> TickReport:
+        assert self._pressure is not None
+        return self._pressure.load(self._state)
+
     async def _load_usage(self) -> TickReport:
         report = TickReport()
         try:
@@ -222,7 +245,8 @@ class Recommender:
     async def _publish(self) -> TickReport:
         now = self._clock.now()
         writers = self._writers(now)
-        return await publish(self._state, self._cluster, writers, self._settings, now)
+        report = await publish(self._state, self._cluster, writers, self._settings, now)
+        return report + TickReport(signals=tuple(load_pressure.list_signals(self._state)))
 
     async def _maintain_checkpoints(self) -> TickReport:
         now = self._clock.now()

@@ -26,6 +26,7 @@ from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.model.selectors import Selector
 from trimtab.core.recommendation import targets
 from trimtab.core.recommendation.conditions import Unsupported, UnsupportedReason
+from trimtab.core.recommendation.cost import starts
 from trimtab.core.sizing import startup_boost
 from trimtab.core.usage import checkpoint_extras, checkpoint_rotation
 from trimtab.core.usage.checkpoint_rotation import Turn
@@ -154,6 +155,7 @@ def track(state: RecommenderState, pod: Pod, now: datetime) -> None:
     state.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
     limits = {each.name: each.current.limits or {} for each in pod.containers}
     state.usage.note_requests(name, _usual_requests(pod), limits)
+    state.usage.note_starts(name, starts.start_ends(pod, state.cost))
 
 
 def _usual_requests(pod: Pod) -> dict[str, Resources]:

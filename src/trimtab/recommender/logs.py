@@ -9,7 +9,7 @@ import structlog
 from trimtab.api.wire import quantities
 from trimtab.core.recommendation import status_changes
 from trimtab.core.recommendation.status_changes import StatusText
-from trimtab.recommender.reports import Problem, Step, TickReport, TickResult
+from trimtab.recommender.reports import Problem, SignalReport, Step, TickReport, TickResult
 from trimtab.recommender.state import RecommenderState, WrittenStatus
 
 MOST_PROBLEMS: Final = 20
@@ -29,6 +29,8 @@ def log_tick(result: TickResult, state: RecommenderState) -> None:
     for subject in state.subjects.values():
         if subject.written is not None and subject.written.at >= result.at:
             _log_status(subject.written)
+    for signal in result.report.signals:
+        _log_signal(signal)
     _log_problems(result.report.problems)
     _log_tick_report(result.report)
 
@@ -59,6 +61,25 @@ def _log_problems(problems: Sequence[Problem]) -> None:
     for step, count in seen.items():
         if count > MOST_PROBLEMS:
             _logger.warning("step incomplete", step=step, left_out=count - MOST_PROBLEMS)
+
+
+def _log_signal(report: SignalReport) -> None:
+    signal = report.signal
+    before, after = (
+        quantities.encode_amounts({report.resource: int(amount)})[report.resource]
+        for amount in (signal.before, signal.after)
+    )
+    _logger.info(
+        "target raised under pressure",
+        autoscaler=f"{report.autoscaler.namespace}/{report.autoscaler.name}",
+        container=report.container,
+        pod=report.pod,
+        kind=signal.kind,
+        strength=round(signal.strength, 2),
+        resource=report.resource,
+        before=before,
+        after=after,
+    )
 
 
 def _log_status(written: WrittenStatus) -> None:

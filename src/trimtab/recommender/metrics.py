@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from trimtab.core.model.autoscalers import AutoscalerName, UpdateMode
+from trimtab.core.model.estimation import PressureKind
 from trimtab.recommender.accuracy_metrics import QualityMeter
 from trimtab.recommender.prometheus_types import PlainCounter
 from trimtab.recommender.reports import Step, TickReport, TickResult
@@ -85,6 +86,20 @@ PROBLEMS: Final = Counter(
     "What went wrong in ticks, by step.",
     ["step"],
 )
+PRESSURE_READS: Final = Counter(
+    "vpa_recommender_pressure_reads",
+    "How often signals of pressure were read, and whether that failed.",
+    ["outcome"],
+)
+PRESSURE_UNREADABLE: Final = Counter(
+    "vpa_recommender_pressure_unreadable",
+    "Lines or series about pressure that made no sense, and were left out.",
+)
+PRESSURE_SIGNALS: Final = Counter(
+    "vpa_recommender_pressure_signals",
+    "Signals of pressure that raised a target, by kind.",
+    ["kind"],
+)
 FAILED_TICKS: Final = Counter(
     "vpa_recommender_failed_ticks",
     "Ticks that failed as a whole.",
@@ -106,6 +121,8 @@ class RecommenderMeter:
         _show_objects(())
         for step in (*Step, _TOTAL):
             EXECUTION_LATENCY.labels(step)
+        for kind in PressureKind:
+            PRESSURE_SIGNALS.labels(kind)
 
     def note(self, result: TickResult, state: RecommenderState) -> None:
         """Count the results of a tick."""
@@ -165,6 +182,11 @@ def _count_report(report: TickReport) -> None:
     CHECKPOINTS.labels("written").inc(report.checkpoints_written)
     CHECKPOINTS.labels("refused").inc(report.checkpoints_refused)
     CHECKPOINTS.labels("deleted").inc(report.checkpoints_deleted)
+    PRESSURE_READS.labels("answered").inc(report.pressure.reads)
+    PRESSURE_READS.labels("failed").inc(report.pressure.failures)
+    PRESSURE_UNREADABLE.inc(report.pressure.unreadable)
+    for each in report.signals:
+        PRESSURE_SIGNALS.labels(each.signal.kind).inc()
     for problem in report.problems:
         PROBLEMS.labels(problem.step).inc()
 

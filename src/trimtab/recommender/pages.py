@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trimtab.api.explain import recommendation
+from trimtab.api.explain import recommendation, signals
 from trimtab.api.explain.recommendation import NumbersPage, Origin
 from trimtab.api.wire import codec
 from trimtab.core.explain import recommendation as explanation
@@ -10,6 +10,7 @@ from trimtab.core.explain.recommendation import ContainerWorking
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.recommendation import PublishedRecommendation
 from trimtab.core.recommendation import relearning
+from trimtab.core.usage import aggregates
 from trimtab.recommender.publish import list_kept
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.recommender.state import AutoscalerState, RecommenderState
@@ -35,7 +36,7 @@ def explain(
         origin.at,
         origin.saved_at,
         has_default_settings=origin.has_default_settings,
-        remarks=(*origin.remarks, *_remarks(subject, settings)),
+        remarks=(*origin.remarks, *_remarks(subject, settings), *_signals(state, name)),
     )
     return recommendation.show_numbers(
         subject.autoscaler, workings, settings.recommendations, origin
@@ -56,6 +57,13 @@ def show_page(
 def _recommendation(workings: tuple[ContainerWorking, ...]) -> PublishedRecommendation:
     found = [each.recommendation() for each in workings]
     return PublishedRecommendation(tuple(each for each in found if each is not None))
+
+
+def _signals(state: RecommenderState, name: AutoscalerName) -> Iterator[str]:
+    """Yield the signals of pressure that raised the present targets."""
+    for each in state.publications.held.last_signals(name):
+        until = aggregates.from_seconds(each.until)
+        yield signals.tell_signal(each.container, each.resource, each.signal, each.pod, until)
 
 
 def _remarks(subject: AutoscalerState, settings: RecommenderSettings) -> Iterator[str]:

@@ -8,7 +8,9 @@ from operator import add, attrgetter
 from typing import Final
 
 from trimtab.core.histogram.buckets import Floats, Ints
+from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.resources import Resource
+from trimtab.core.recommendation.cost.signals import AppliedSignal
 from trimtab.core.usage.samples import SampleCounts
 
 
@@ -19,6 +21,8 @@ class Step(StrEnum):
     LOAD_PODS = "LoadPods"
     LOAD_HISTORY = "LoadHistory"
     """Not in the original, which reads history before its first tick."""
+    LOAD_PRESSURE = "LoadPressure"
+    """Not in the original, which knows no signals of pressure."""
     LOAD_USAGE = "LoadMetrics"
     DELETE_REMOVED_PODS = "DeleteRemovedPods"
     PUBLISH = "UpdateVPAs"
@@ -58,6 +62,38 @@ class ResourceSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PressureReport:
+    """Counts of what a source of pressure said; reports can be added."""
+
+    reads: int = 0
+    failures: int = 0
+    """Reads without an answer."""
+    unreadable: int = 0
+    """Lines or series that made no sense, and were left out."""
+    containers: int = 0
+    """Tracked containers that were under pressure."""
+
+    def __add__(self, other: "PressureReport") -> "PressureReport":
+        return PressureReport(
+            self.reads + other.reads,
+            self.failures + other.failures,
+            self.unreadable + other.unreadable,
+            self.containers + other.containers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReport:
+    """A signal of pressure that raised the target of a container."""
+
+    autoscaler: AutoscalerName
+    container: str
+    pod: str
+    resource: Resource
+    signal: AppliedSignal
+
+
+@dataclass(frozen=True, slots=True)
 class TickReport:
     """Results of one step, or of a whole tick: reports can be added."""
 
@@ -90,6 +126,9 @@ class TickReport:
     aggregates_forgotten: int = 0
     aggregates_folded: int = 0
     """Number of idle aggregates folded into restored ones."""
+    pressure: PressureReport = field(default_factory=PressureReport)
+    signals: tuple[SignalReport, ...] = ()
+    """Signals of pressure that raised targets."""
     problems: tuple[Problem, ...] = ()
     accepted: tuple[Accepted, ...] = ()
     spans: tuple[tuple[Step, timedelta], ...] = ()

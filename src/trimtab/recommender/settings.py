@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 
 from trimtab.core.model import validation
 from trimtab.core.model.autoscalers import Autoscaler
@@ -46,6 +47,28 @@ class HistorySettings:
         return min(self.first_delay * (1 << doublings), self.longest_delay)
 
 
+class PressureOrigin(StrEnum):
+    """A source of signals of pressure; users write the value."""
+
+    NONE = "none"
+    PROMETHEUS = "prometheus"
+
+
+@dataclass(frozen=True, slots=True)
+class PressureReadSettings:
+    """The source of signals of pressure, and the rhythm in which it is read."""
+
+    origin: PressureOrigin = PressureOrigin.NONE
+    interval: timedelta = timedelta(minutes=1)
+    """Time from the end of one read to the start of the next."""
+    timeout: timedelta = timedelta(seconds=30)
+    """Maximum time of one read."""
+
+    def __post_init__(self) -> None:
+        validation.require_interval("interval", self.interval)
+        validation.require_interval("timeout", self.timeout)
+
+
 @dataclass(frozen=True, slots=True)
 class RecommenderSettings:
     """Settings of the recommender, including those of the decisions in `core`."""
@@ -83,6 +106,7 @@ class RecommenderSettings:
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
+    pressure: PressureReadSettings = field(default_factory=PressureReadSettings)
     gates: FeatureGates = field(default_factory=FeatureGates)
 
     def __post_init__(self) -> None:

@@ -115,6 +115,8 @@ class RecommenderState:
         self.oom_watch = OomWatch()
         self.oom_ceiling_bytes = settings.oom_ceiling_bytes
         """Maximum memory need that an OOM kill proves."""
+        self.cost = settings.recommendations.cost
+        """Constants of the cost-based estimator."""
         self.selection_changed = False
         """True if other pods may have become relevant since the last load of pods."""
 

@@ -41,6 +41,10 @@ class FakePrometheus:
     """The status and the body of every answer, for as long as it is there."""
     strict: tuple[str, ...] = ()
     """Queries that hold one of these are too much."""
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    """Whole answers to queries that hold a text."""
+    delay: float = 0.0
+    """Seconds before those answers."""
     crowd: int = 0
     """So many queries have to be under way until one is answered."""
     queries: list[dict[str, str]] = field(default_factory=list)
@@ -67,6 +71,10 @@ class FakePrometheus:
             if self.in_flight >= self.crowd:
                 self._crowded.set()
             await self._crowded.wait()
+            for text, body in self.bodies.items():
+                if text in asked["query"]:
+                    await asyncio.sleep(self.delay)
+                    return web.Response(body=body, content_type="application/json")
             return self._answer(request, asked)
         finally:
             self.in_flight -= 1

@@ -38,12 +38,22 @@ class _Answer(Wire, frozen=True, kw_only=True):
     data: _Data | None = None
 
 
+class _RawData(Wire, frozen=True, kw_only=True):
+    result: list[msgspec.Raw] | None = None
+
+
+class _RawAnswer(Wire, frozen=True, kw_only=True):
+    data: _RawData | None = None
+
+
 class _Refusal(Wire, frozen=True, kw_only=True):
     error_type: str | None = None
     error: str | None = None
 
 
 _ANSWERS: Final = msgspec.json.Decoder(_Answer)
+_RAW_ANSWERS: Final = msgspec.json.Decoder(_RawAnswer)
+_SERIES: Final = msgspec.json.Decoder(_Series)
 _REFUSALS: Final = msgspec.json.Decoder(_Refusal)
 
 
@@ -72,6 +82,32 @@ def decode_series(data: bytes) -> list[LabelledSeries]:
     if found is None or found.result is None:
         raise DecodeError("data", "an answer without a result")
     return [_decode_one(series, index) for index, series in enumerate(found.result)]
+
+
+@dataclass(frozen=True, slots=True)
+class NewestValues:
+    """The newest value of each series of an answer, as far as it makes sense."""
+
+    values: list[tuple[dict[str, str], float, float]]
+    """Labels, time in seconds, and value."""
+    unreadable: int = 0
+    """Number of series that were left out."""
+
+
+def decode_newest(data: bytes) -> NewestValues:
+    """Return the newest values of an answer; a series that makes no sense stops no other one."""
+    found = codec.decode(_RAW_ANSWERS, data).data
+    if found is None or found.result is None:
+        raise DecodeError("data", "an answer without a result")
+    values: list[tuple[dict[str, str], float, float]] = []
+    for raw in found.result:
+        try:
+            series = _decode_one(codec.decode(_SERIES, bytes(raw)), 0)
+        except DecodeError:
+            continue
+        if len(series.times):
+            values.append((series.labels, float(series.times[-1]), float(series.values[-1])))
+    return NewestValues(values, len(found.result) - len(values))
 
 
 def decode_query_refusal(data: bytes) -> QueryRefusal:
@@ -130,6 +166,31 @@ def count_samples(metric: str, convention: UsageConvention, span: timedelta) -> 
 def count_usage(metric: str, convention: UsageConvention) -> str:
     """Return the query for the number of series of a metric."""
     return f"count({metric}{_selector(convention)})"
+
+
+def pressed_containers(
+    counter: str,
+    convention: UsageConvention,
+    *,
+    per: str,
+    threshold: float,
+    window: timedelta,
+    namespace: str,
+) -> str:
+    """Return the query for containers in which a counter grows fast, with its rate.
+
+    With `per` the rate is divided by that of another counter of the same container. The server
+    leaves out all containers below the threshold, so that the answer is small. An empty `namespace`
+    stands for all.
+    """
+    selected = f"{_selector(convention, namespace or None)}[{format_span(window)}]"
+    rate = f"rate({counter}{selected})"
+    if per:
+        rate = f"({rate} / rate({per}{selected}))"
+    labels = convention.labels
+    names = f"{labels.namespace}, {labels.pod}, {labels.container}"
+    # A container that was restarted has several series for a while.
+    return f"max by ({names}) ({rate}) >= {threshold:g}"
 
 
 def count_pods(labels: PodLabels) -> str:

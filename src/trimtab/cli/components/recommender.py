@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -31,11 +32,20 @@ from trimtab.recommender.controller import Recommender
 from trimtab.recommender.load_usage import ExternalUsage
 from trimtab.recommender.metrics import RecommenderMeter, note_query
 from trimtab.recommender.reports import TickResult
-from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.settings import PressureOrigin, RecommenderSettings
 from trimtab.recommender.status_metrics import RecommendationExporter
 
 _COMMON: Final = CommonFlags()
 _FLAGS: Final = RecommenderFlags()
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The Prometheus for each purpose; None where the flags want none."""
+
+    past: PastOrder | None
+    pressure: PastOrder | None
+
 
 RecommenderOrder: TypeAlias = component.ParsedFlags[RecommenderFlags, RecommenderSettings]
 
@@ -61,6 +71,7 @@ def check(unused: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -
 def make_part(order: RecommenderOrder) -> component.ComponentSpec:
     """Return the spec of the recommender, to be built on a cluster."""
     past = history_source.order_history(order.flags, os.environ)
+    pressed = _order_pressure(order)
     scope = Scope(
         order.settings.namespace,
         pending_pods=False,
@@ -69,7 +80,16 @@ def make_part(order: RecommenderOrder) -> component.ComponentSpec:
         memory_evictions=True,
         horizontals=order.settings.hpa_conflict is not HpaConflict.IGNORE,
     )
-    return component.ComponentSpec("recommender", scope, partial(_build, order, past))
+    return component.ComponentSpec(
+        "recommender", scope, partial(_build, order, Orders(past, pressed))
+    )
+
+
+def _order_pressure(order: RecommenderOrder) -> PastOrder | None:
+    """Return the Prometheus to read pressure from, if the flags want it."""
+    if order.settings.pressure.origin is not PressureOrigin.PROMETHEUS:
+        return None
+    return history_source.order_prometheus(order.flags.history, os.environ)
 
 
 def list_advice(flags: RecommenderFlags) -> list[str]:
@@ -102,6 +122,8 @@ def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
 
 def list_remarks(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[str]:
     """Yield a remark for each source of usage besides the metrics API."""
+    if flags.loop.pressure_source is not PressureOrigin.NONE:
+        yield f"signals of pressure are read from {flags.loop.pressure_source}"
     if flags.learning.use_external_metrics:
         for resource, metric in _external_metrics(flags).items():
             yield f"usage of {resource} is read from the external metric {metric}"
@@ -133,14 +155,16 @@ def _choose_usage(
 
 def _build(
     order: RecommenderOrder,
-    past: PastOrder | None,
+    orders: Orders,
     cluster: LiveCluster,
     client: Client,
     clock: RealClock,
 ) -> component.RunningComponent:
     settings = order.settings
     heartbeat = Heartbeat(clock.elapsed, component.INTERVALS_UNTIL_DEAD * settings.interval)
+    past, pressed = orders.past, orders.pressure
     history = None if past is None else past.source(clock, _note_query)
+    pressure = None if pressed is None else history_source.build_pressure(pressed, settings, clock)
     remarks = tuple(list_remarks(order.flags, past))
     meter = RecommenderMeter()
 
@@ -153,7 +177,7 @@ def _build(
         meter.note(result, running.state)
 
     async def act() -> None:
-        async with history or nullcontext():
+        async with history or nullcontext(), pressure or nullcontext():
             await running.run()
 
     async def save() -> None:
@@ -178,6 +202,8 @@ def _build(
         report=report,
         tracer=client.tracer,
     )
+    if pressure is not None:
+        running.read_pressure(pressure)
     if order.flags.loop.export_recommendations:
         REGISTRY.register(RecommendationExporter(cluster.autoscalers))
     return component.RunningComponent(

@@ -25,7 +25,12 @@ from trimtab.core.model.recommendation import MIB, RecommendationSettings, Resou
 from trimtab.core.model.resources import Resource
 from trimtab.core.recommendation.status_changes import PublishingSettings
 from trimtab.core.usage.aggregates import UsageSettings
-from trimtab.recommender.settings import HistorySettings, RecommenderSettings
+from trimtab.recommender.settings import (
+    HistorySettings,
+    PressureOrigin,
+    PressureReadSettings,
+    RecommenderSettings,
+)
 
 
 @flag_group("Recommender", order=1)
@@ -56,6 +61,8 @@ class LoopFlags:
     """How long a bound that moved past no request waits until its status is written."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD
     """Where a HorizontalPodAutoscaler scales on a resource: say that it is held, or only warn."""
+    pressure_source: PressureOrigin = PressureOrigin.NONE
+    """For `cost`: where to read that containers are throttled or wait for CPU or memory."""
     min_checkpoints: Whole = 10
     """Deprecated, without effect."""
     leader_elect_resource_name: Named = "vpa-recommender-lease"
@@ -225,6 +232,12 @@ def to_settings(
             length=flags.history.history_length,
             resolution=flags.history.history_resolution,
             workers=flags.history.prometheus_max_queries,
+        ),
+        pressure=PressureReadSettings(
+            loop.pressure_source,
+            loop.recommender_interval,
+            # Signals that come later are of little use to the next tick.
+            timeout=loop.recommender_interval / 2,
         ),
         gates=gates,
     )

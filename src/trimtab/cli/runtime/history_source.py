@@ -1,7 +1,7 @@
 """The source of history that the flags name, and the credentials for it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trimtab.cli.errors import UsageError
@@ -16,7 +16,9 @@ from trimtab.cluster.usage.prometheus_client import (
     QueryClient,
     QuerySettings,
 )
+from trimtab.cluster.usage.prometheus_pressure import PrometheusPressure
 from trimtab.core.usage.prometheus_labels import PodLabels, UsageLabels
+from trimtab.recommender.settings import RecommenderSettings
 
 PROMETHEUS: Final = "prometheus"
 """Value of --storage for Prometheus; all others mean checkpoints, as in the original."""
@@ -34,6 +36,17 @@ class PastOrder:
         """Build the source, not opened yet; `note` receives each exchange with it."""
         client = QueryClient(self.queries, self.access, clock=clock, note=note)
         return Prometheus(client, self.names)
+
+
+def build_pressure(
+    order: PastOrder, settings: RecommenderSettings, clock: Clock
+) -> PrometheusPressure:
+    """Build a source of pressure in the same Prometheus, with the patience of a tick."""
+    # One query at a time: the server has other clients, and the answers are small.
+    queries = replace(order.queries, timeout=settings.pressure.timeout, most_queries=1)
+    client = QueryClient(queries, order.access, clock=clock)
+    rules = settings.recommendations.cost.pressure
+    return PrometheusPressure(client, Prometheus(client, order.names), rules, settings.namespace)
 
 
 def order_history(flags: RecommenderFlags, environment: Mapping[str, str]) -> PastOrder | None:

@@ -143,6 +143,11 @@ class Prometheus:
             if (pod := one.labels.get(labels.pod)) and len(one.times)
         ]
 
+    async def find_series(self) -> tuple[UsageConvention, timedelta | None]:
+        """Return the labels of containers, and the interval between samples if it is known."""
+        found = await self._find()
+        return found.usage, found.interval
+
     async def count_series(self) -> Mapping[str, int]:
         """Count the present series of usage, by metric; a HistoryError if memory has none."""
         found = await self._find()

@@ -13,12 +13,12 @@ from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 from urllib.parse import urlencode
 
 from trimtab import __version__
 from trimtab.api.usage import prometheus
-from trimtab.api.usage.prometheus import LabelledSeries
+from trimtab.api.usage.prometheus import LabelledSeries, NewestValues
 from trimtab.api.wire.codec import DecodeError
 from trimtab.cluster import address, errors
 from trimtab.cluster.auth import credentials
@@ -27,6 +27,8 @@ from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.http.connections import ConnectionPool, HttpConnection
 from trimtab.cluster.ports import Clock
 from trimtab.core.model import validation
+
+_Answer = TypeVar("_Answer")
 
 _HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding", "identity"))
 _CONNECT_PATIENCE: Final = timedelta(seconds=10)
@@ -131,9 +133,18 @@ class QueryClient:
 
     async def query(self, kind: str, parameters: Mapping[str, str]) -> Sequence[LabelledSeries]:
         """Return the series of a query; decoding is part of its turn, which bounds memory."""
+        return await self._query(kind, parameters, prometheus.decode_series)
+
+    async def query_newest(self, query: str) -> NewestValues:
+        """Return the present values of a query; a series that makes no sense is left out."""
+        return await self._query("query", {"query": query}, prometheus.decode_newest)
+
+    async def _query(
+        self, kind: str, parameters: Mapping[str, str], decode: Callable[[bytes], _Answer]
+    ) -> _Answer:
         async with self._turns:
             try:
-                return prometheus.decode_series(await self._fetch(f"/api/v1/{kind}", parameters))
+                return decode(await self._fetch(f"/api/v1/{kind}", parameters))
             except DecodeError as error:
                 raise HistoryError(f"{self.shown_address}: not an answer: {error}") from error
 

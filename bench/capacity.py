@@ -1,6 +1,7 @@
 """One recommender for a hundred thousand containers: what it holds, and what a tick costs.
 
     python -m bench.capacity
+    python -m bench.capacity --compare 10000  # the estimators `percentile` and `cost`
 
 Everything is the product's own but the network: an API server in this very process answers lists
 with pages that it makes on the spot, says nothing more, and takes every write. So this process
@@ -36,12 +37,19 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.core.model.estimation import Estimator
+from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.recommender.controller import Recommender
 from trimtab.recommender.settings import RecommenderSettings
 
 RESULTS: Final = Path(__file__).parent / "results/capacity.json"
 SIZES: Final = (10_000, 100_000)
 LIMIT_BYTES: Final = 2 * 1024**3
+COST_LIMIT_BYTES: Final = 1229 * 1024**2
+"""1.2 GiB, for `cost` with the largest size."""
+MOST_TICK_RATIO: Final = 1.5
+"""What a tick of `cost` may take of one of `percentile`."""
+_COSTS: Final = ("cpu_seconds_of_first_tick", "cpu_seconds_per_tick", "cpu_seconds_to_save_all")
 TICKS: Final = 10
 """In so many everything is saved once."""
 _KIB: Final = 1024
@@ -172,12 +180,12 @@ def make_page(items: Sequence[bytes], end: int, count: int) -> bytes:
 
 
 async def start_recommender(
-    server: PlayedServer, clock: RealClock
+    server: PlayedServer, clock: RealClock, estimator: Estimator = Estimator.PERCENTILE
 ) -> tuple[Recommender, asyncio.Task[None]]:
     """A recommender that has seen everything and done nothing, and what keeps its view fresh."""
     scope = Scope(pending_pods=False, limit_ranges=False, memory_evictions=True)
     cluster = LiveCluster(server, scope, clock=clock, random=Random(1))
-    settings = RecommenderSettings()
+    settings = RecommenderSettings(recommendations=RecommendationSettings(estimator=estimator))
     recommender = Recommender(cluster, MetricsApi(server), settings=settings, clock=clock)
     feeding = asyncio.create_task(cluster.run())
     await cluster.synced()
@@ -186,11 +194,11 @@ async def start_recommender(
     return recommender, feeding
 
 
-async def live(containers: int) -> dict[str, float]:
+async def live(containers: int, estimator: Estimator = Estimator.PERCENTILE) -> dict[str, float]:
     """A start and some ticks of a recommender with so many containers, in figures."""
     clock = SteppedClock()
     server = PlayedServer(containers // (PODS * len(CONTAINERS)), clock)
-    recommender, feeding = await start_recommender(server, clock)
+    recommender, feeding = await start_recommender(server, clock, estimator)
     listed_at = time.process_time()
     first = await recommender.tick()
     ticked_at = time.process_time()
@@ -200,6 +208,9 @@ async def live(containers: int) -> dict[str, float]:
         begin = time.process_time()
         await recommender.tick()
         spent.append(time.process_time() - begin)
+    begin = time.process_time()
+    await recommender.save_all()
+    saved = time.process_time() - begin
     feeding.cancel()
     return {
         "containers": containers,
@@ -208,6 +219,7 @@ async def live(containers: int) -> dict[str, float]:
         "cpu_seconds_to_list": round(listed_at, 2),
         "cpu_seconds_of_first_tick": round(ticked_at - listed_at, 2),
         "cpu_seconds_per_tick": round(median(spent), 3),
+        "cpu_seconds_to_save_all": round(saved, 2),
         "writes": server.writes,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB,
         "resident_bytes": measuring.read_own().resident_bytes,
@@ -218,9 +230,15 @@ def main() -> int:
     """Measure, and write down each size as soon as it is known; 1 if it holds more than it may."""
     parser = argparse.ArgumentParser(prog="python -m bench.capacity")
     parser.add_argument("--containers", type=int, help="only so many, in this very process")
+    parser.add_argument(
+        "--estimator", type=Estimator, default=Estimator.PERCENTILE, help="the one in use there"
+    )
+    parser.add_argument("--compare", type=int, metavar="CONTAINERS", help="only the estimators")
     given = parser.parse_args()
+    if given.compare is not None:
+        return compare(given.compare)
     if given.containers is not None:
-        return process.run(partial(_report, given.containers))
+        return process.run(partial(_report, given.containers, given.estimator))
     runs = []
     for number, size in enumerate(SIZES, start=1):
         say(f"{number} of {len(SIZES)}: {size} containers")
@@ -239,13 +257,27 @@ def write_runs(path: Path, runs: Sequence[Json]) -> None:
     scoring.write_json(path, {"runs": [renewed[size] for size in sorted(renewed)]})
 
 
-async def _report(containers: int, _stop: asyncio.Event) -> None:
-    print(json.dumps(await live(containers)))
+def compare(containers: int) -> int:
+    """Measure each estimator apart, and print the figures of `cost` as ratios to the original's."""
+    usual, cost = (_measure_apart(containers, each) for each in Estimator)
+    for name in (*_COSTS, "peak_bytes"):
+        print(f"{name}: {cost[name] / usual[name]:.2f}")
+    return int(
+        cost["cpu_seconds_per_tick"] > MOST_TICK_RATIO * usual["cpu_seconds_per_tick"]
+        or cost["peak_bytes"] > COST_LIMIT_BYTES
+    )
 
 
-def _measure_apart(containers: int) -> dict[str, float]:
+async def _report(containers: int, estimator: Estimator, _stop: asyncio.Event) -> None:
+    print(json.dumps(await live(containers, estimator)))
+
+
+def _measure_apart(
+    containers: int, estimator: Estimator = Estimator.PERCENTILE
+) -> dict[str, float]:
     """The figures of a fresh process, whose memory holds nothing of an earlier run."""
-    command = [sys.executable, "-m", "bench.capacity", f"--containers={containers}"]
+    given = (f"--containers={containers}", f"--estimator={estimator}")
+    command = [sys.executable, "-m", "bench.capacity", *given]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     # Behind it stands what a component logs at its end.
     told = answer.splitlines()[0]

@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 import pytest
 
+from trimtab.core.model.estimation import Estimator
+from trimtab.simulation import components
 from trimtab.simulation.run import RunReport, run_seed
 from trimtab.simulation.scenarios import Size
 
@@ -144,3 +146,8 @@ def test_no_rule_is_broken_where_most_workloads_are_scaled_horizontally(run: Run
 
 def test_no_rule_is_broken_in_the_run_of_a_fresh_seed(fresh_seed: int) -> None:
     assert_clean(run_seed(fresh_seed, BRIEF))
+
+
+@pytest.mark.parametrize("run", [(seed, BRIEF) for seed in [3, 4, 9]], ids=name)
+def test_no_rule_is_broken_where_targets_are_held_by_their_cost(run: Run) -> None:
+    assert_clean(run_seed(*run, components.with_estimator(Estimator.COST)))

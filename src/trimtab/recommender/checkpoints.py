@@ -36,13 +36,14 @@ def draft_checkpoints(
     supplements = usage_extras.collect_supplements(
         state.usage, aggregates, state.pods.counted_kills, now
     )
+    held = state.publications.held.save_each(aggregates)
     drafts = []
     for (name, container), aggregate in aggregates.items():
         subject = state.subjects[name]
         supplement = replace(
             supplements[name, container],
             is_relearning=container in subject.relearning,
-            targets=state.publications.held.save((name, container)),
+            targets=held.get((name, container)),
         )
         annotations = {SUPPLEMENT: checkpoint_extras.encode_supplement(supplement, now)}
         if digest := selectors.fingerprint(subject.autoscaler.selector):

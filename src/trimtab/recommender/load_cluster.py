@@ -127,12 +127,16 @@ def load_pods(
 def load_nodes(
     state: RecommenderState, listed: Iterable[Node], settings: RecommenderSettings
 ) -> None:
-    """Limit the OOM ceiling to the largest node's memory; without nodes, the settings decide."""
+    """Limit what is believed and what kills ask for to the largest node's memory.
+
+    Without nodes the settings decide.
+    """
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
     # A node without allocatable memory has not reported any yet.
     if largest := nodes.largest_allocatable(listed).get(Resource.MEMORY, 0):
         most = min(most, oom_floors.highest_need(largest, margin))
     state.oom_ceiling_bytes = most
+    state.usage.log.ceiling_bytes = most
 
 
 def delete_removed_pods(state: RecommenderState) -> None:

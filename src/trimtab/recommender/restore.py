@@ -18,6 +18,7 @@ from trimtab.core.usage import checkpoint_extras
 from trimtab.core.usage import checkpoints as usage_checkpoints
 from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.checkpoints import CheckpointKey
+from trimtab.core.usage.saved_targets import bring_to_past
 from trimtab.recommender.checkpoints import (
     draft_checkpoints,
     group_by_owner,
@@ -172,7 +173,8 @@ def _take_over(
     if supplement is not None:
         checkpoint_extras.restore_supplement(state.usage, key, supplement, now)
         if supplement.targets is not None:
-            state.publications.held.offer_saved(key, supplement.targets)
+            targets = bring_to_past(supplement.targets, now.timestamp())
+            state.publications.held.offer_saved(key, targets)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
             # `setdefault`: a kill that was counted since is newer than the one in the checkpoint.

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -30,10 +30,15 @@ from trimtab.roles.controller import RoleKeeper
 from trimtab.roles.settings import RolesSettings
 from trimtab.simulation.api_server import manifests
 from trimtab.simulation.api_server.admission import Admitting
+from trimtab.simulation.checks.base import Rules
 from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.updater.controller import Updater
 from trimtab.updater.settings import UpdaterSettings
+
+DAY: Final = timedelta(minutes=30)
+"""A day of the recommender's history: so histories age out and settle within hours."""
+USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,9 @@ class Stack:
 
     names: tuple[str, ...]
     build: Callable[[Simulation], Mapping[str, Component]]
+    rules: Rules = field(default_factory=lambda: Rules(usage=USAGE))
+    """The settings by which checkers judge them."""
 
-
-DAY: Final = timedelta(minutes=30)
-"""A day of the recommender's history: so histories age out and settle within hours."""
-USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
 
 _COST: Final = CostSettings(
     oom_price_gib_hours=CostSettings().oom_price_gib_hours * (DAY / timedelta(days=1)),
@@ -256,7 +259,9 @@ def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Sta
             "admission": admit,
         }
 
-    return Stack(("recommender", "updater", "admission"), build)
+    estimations = recommender.recommendations
+    rules = Rules(usage=USAGE, estimator=estimations.estimator, cost=estimations.cost)
+    return Stack(("recommender", "updater", "admission"), build, rules)
 
 
 REAL: Final = _stack_of(_RECOMMENDER, _UPDATER)

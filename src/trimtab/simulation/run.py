@@ -14,9 +14,8 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
-from trimtab.simulation.checks.base import Rules
 from trimtab.simulation.checks.inspector import Inspector, Violation
-from trimtab.simulation.components import REAL, USAGE, Stack
+from trimtab.simulation.components import REAL, Stack
 from trimtab.simulation.faults import injection, kinds
 from trimtab.simulation.faults.hazards import endanger
 from trimtab.simulation.faults.kinds import HAZARDS, Fault
@@ -77,7 +76,7 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
     random = Random(scenario.seed)
     kubelet = KubeletSettings(period=scenario.kubelet_period)
     async with Simulation(random=random, kubelet=kubelet) as simulation:
-        inspector = Inspector(simulation.world, Rules(usage=USAGE))
+        inspector = Inspector(simulation.world, stack.rules)
         simulation.furnish(scenario)
         for name, component in stack.build(simulation).items():
             simulation.add(name, component)

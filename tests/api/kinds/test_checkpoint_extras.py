@@ -99,6 +99,27 @@ def test_what_is_not_ours_is_nothing(text: str) -> None:
     assert decode_supplement({}, NOW) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("null", id="nothing"),
+        pytest.param("[]", id="no object"),
+        pytest.param('{"now":1}', id="half a state"),
+        pytest.param('{"first":1,"now":1e12}', id="a time outside the calendar"),
+        pytest.param('{"first":1,"now":1,"memory":[-5]}', id="a negative target"),
+        pytest.param('{"first":1,"now":1,"memory":[null]}', id="no number"),
+        pytest.param('{"first":1,"now":1,"levels":[[999,1,1,0]]}', id="a level that cannot be"),
+        pytest.param('{"first":1,"now":1,"histogram":[1,1e300,0,[1]]}', id="too much weight"),
+    ],
+)
+def test_broken_held_targets_spoil_nothing_else(text: str) -> None:
+    remembered = SavedContainer(ContainerMemory(1.0, 1.0, 2.0, 5.0))
+    rest = Supplement((OomLevel(5, 1.0),), {"web-0": remembered}, is_relearning=True)
+    fields = json.loads(encode_supplement(rest, NOW)) | {"targets": json.loads(text)}
+
+    assert decode_supplement({SUPPLEMENT: json.dumps(fields)}, NOW) == rest
+
+
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_f28_no_annotation_can_stop_us(content: object) -> None:
     decode_supplement({SUPPLEMENT: json.dumps({"at": "x", "ooms": content})}, NOW)

@@ -64,7 +64,8 @@ class _SeenLevel(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class _Histogram(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reference: Annotated[float, msgspec.Meta(ge=ZERO_TIME, le=_LATEST)]
-    total_weight: Annotated[float, msgspec.Meta(ge=0, le=1e300)]
+    total_weight: Annotated[float, msgspec.Meta(ge=0, le=1e100)]
+    """A sample weighs up to 2^100; sums of products have to stay finite."""
     first: Annotated[int, msgspec.Meta(ge=0, lt=CPU_BUCKETS.count)]
     weights: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_WEIGHT)], ...]
     """By bucket, from the first one on."""
@@ -88,16 +89,22 @@ class _Targets(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     histogram: _Histogram | None = None
 
 
+_NO_TARGETS: Final = msgspec.Raw()
+
+
 class _Supplement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     at: str
     """Time at which the status of the same checkpoint was written."""
     ooms: tuple[_Level, ...] = ()
     containers: dict[str, _Container] = msgspec.field(default_factory=dict)
     relearning: bool = False
-    targets: _Targets | None = None
+    targets: msgspec.Raw = _NO_TARGETS
+    """Decoded on its own, so that broken targets spoil nothing else."""
 
 
 _DECODER: Final = msgspec.json.Decoder(_Supplement)
+_TARGETS_DECODER: Final = msgspec.json.Decoder(_Targets)
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
@@ -109,9 +116,11 @@ def encode_supplement(supplement: Supplement, written_at: datetime) -> str:
         ),
         containers={pod: _write(one) for pod, one in supplement.containers.items()},
         relearning=supplement.is_relearning,
-        targets=None if supplement.targets is None else _write_targets(supplement.targets),
+        targets=_NO_TARGETS
+        if supplement.targets is None
+        else msgspec.Raw(_ENCODER.encode(_write_targets(supplement.targets))),
     )
-    return msgspec.json.encode(written).decode()
+    return _ENCODER.encode(written).decode()
 
 
 def decode_supplement(
@@ -127,8 +136,16 @@ def decode_supplement(
         tuple(OomLevel(one.needed_bytes, one.seconds) for one in source.ooms),
         {pod: _read(one) for pod, one in source.containers.items()} if is_about_status else {},
         source.relearning,
-        None if source.targets is None else _read_targets(source.targets),
+        _decode_targets(source.targets),
     )
+
+
+def _decode_targets(source: msgspec.Raw) -> SavedTargets | None:
+    """Return the held targets; None if there are none, or if they are broken."""
+    try:
+        return _read_targets(_TARGETS_DECODER.decode(source)) if bytes(source) else None
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 def _write_targets(saved: SavedTargets) -> _Targets:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model.estimation import CostSettings, Estimator
 from trimtab.core.sizing.startup_boost import MAX_BOOST_DURATION
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.simulation.checks.hindsight import Hindsight
@@ -42,6 +43,9 @@ class Rules:
     usage: UsageSettings = field(default_factory=UsageSettings)
     target_percentile: float = 0.9
     safety_margin: float = 0.15
+    estimator: Estimator = Estimator.PERCENTILE
+    """The estimator of autoscalers that choose none."""
+    cost: CostSettings = field(default_factory=CostSettings)
     restart_span: timedelta = timedelta(minutes=10)
     """Time after a start in which targets must not fall below the published ones."""
     max_boost: timedelta = MAX_BOOST_DURATION

@@ -5,6 +5,7 @@ recommender. Usage from a source other than the metrics server would look like t
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,18 +14,21 @@ from typing import Final
 from trimtab.api.kinds.checkpoints import Checkpoint
 from trimtab.api.usage.pod_metrics import UsageColumns
 from trimtab.core.histogram.checkpoint import HistogramCheckpoint
-from trimtab.core.model import autoscalers, limits
+from trimtab.core.model import autoscalers, estimation, limits
 from trimtab.core.model.autoscalers import Autoscaler, ContainerRecommendation
-from trimtab.core.model.pods import Container, Pod, WorkloadName
+from trimtab.core.model.estimation import Estimator
+from trimtab.core.model.pods import UPDATES, Container, Pod, WorkloadName
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import CPU_WEIGHT
 from trimtab.simulation.checks.base import Checker, Rules
+from trimtab.simulation.checks.held_memory import HeldMemory
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import (
     CheckpointSaved,
     ContainerKilled,
     Fact,
+    PodCreated,
     PodPressedOut,
     StatusPublished,
     UsageTold,
@@ -113,15 +117,22 @@ def _weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
 _BUCKET_GROWTH: Final = 1.05
 """Largest ratio of the end of a bucket to a value inside it."""
 _FIRST_BUCKET_BYTES: Final = 10_000_000
+_MEMORY_SET: Final = "memory request"
+"""Part of the annotation of a pod whose memory request admission has set."""
 
 
 class KillsCountedOnce(Checker):
-    """No memory target exceeds what the largest reading or a single OOM kill explains."""
+    """No memory target exceeds what the largest reading or a single OOM kill explains.
+
+    Under the estimator `cost` a target may also start at what pods request by themselves, and the
+    steps of OOM kills grow with each kill at a higher limit.
+    """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._used: dict[tuple[WorkloadName, str], int] = {}
         self._killed_with: dict[tuple[WorkloadName, str], int] = {}
+        self._held: defaultdict[tuple[WorkloadName, str], HeldMemory] = defaultdict(HeldMemory)
         self._saved: set[tuple[str, str]] = set()
 
     def observe(self, fact: Fact) -> Iterator[str]:
@@ -129,8 +140,10 @@ class KillsCountedOnce(Checker):
         match fact:
             case UsageTold(usage=usage):
                 self._take_in(usage)
-            case ContainerKilled(pod=pod, container_name=name):
-                self._note_kill(pod, name, _request_of(pod, name))
+            case PodCreated(wanted=wanted, pod=pod):
+                self._note_requests(wanted, pod)
+            case ContainerKilled(pod=pod, container_name=name, limit_bytes=limit):
+                self._note_kill(pod, name, _request_of(pod, name), limit)
             case PodPressedOut(pod=pod, blamed=blamed):
                 for eviction in blamed:
                     self._note_kill(pod, eviction.container, eviction.memory_bytes)
@@ -151,11 +164,28 @@ class KillsCountedOnce(Checker):
                 kind = (workload, container_name)
                 self._used[kind] = max(self._used.get(kind, 0), memory)
 
-    def _note_kill(self, pod: Pod, container_name: str, memory: int) -> None:
+    def _note_requests(self, wanted: Pod, pod: Pod) -> None:
+        """Note the requests of a new pod that no component has set."""
+        workload = self.past.workload_named(pod.namespace, pod.name)
+        if workload is None:
+            return
+        # Without admission a pod has what it wanted, or the defaults of a limit range.
+        is_set = _MEMORY_SET in pod.annotations.get(UPDATES, "")
+        for container in (wanted if is_set else pod).containers:
+            # The API server takes a limit for a request that is missing.
+            asked = (container.spec.requests, container.spec.limits)
+            amounts = [limits.amount_of(each, Resource.MEMORY) for each in asked]
+            memory = amounts[0] or amounts[1]
+            held = self._held[workload, container.name]
+            held.given = max(held.given, memory)
+
+    def _note_kill(self, pod: Pod, container_name: str, memory: int, limit: int = 0) -> None:
         workload = self.past.workload_named(pod.namespace, pod.name)
         if workload is not None:
             kind = (workload, container_name)
             self._killed_with[kind] = max(self._killed_with.get(kind, 0), memory)
+            reached = limit or max(memory, self._used.get(kind, 0))
+            self._held[kind].note_kill(reached, self.world.now(), self.rules.cost)
 
     def _check(
         self, actor: str, autoscaler: Autoscaler, entry: ContainerRecommendation
@@ -177,16 +207,25 @@ class KillsCountedOnce(Checker):
     def _most(self, kind: tuple[WorkloadName, str], autoscaler: Autoscaler) -> int:
         used = self._used.get(kind, 0)
         needed = float(used)
+        policy = autoscalers.policy_for(autoscaler.policies, kind[1])
         if kind in self._killed_with:
             had = max(self._killed_with[kind], used)
-            policy, usage = autoscalers.policy_for(autoscaler.policies, kind[1]), self.rules.usage
+            usage = self.rules.usage
             own_ratio = None if policy is None else policy.oom_bump_up_ratio
             own_bytes = None if policy is None else policy.oom_min_bump_up_bytes
             by_ratio = had * max(own_ratio or 0.0, usage.oom_bump_up_ratio)
             by_bytes = had + max(own_bytes or 0, usage.oom_min_bump_up_bytes)
             needed = max(by_ratio, by_bytes)
-        estimate = (needed * _BUCKET_GROWTH + _FIRST_BUCKET_BYTES) * (1 + self.rules.safety_margin)
+        level = needed * _BUCKET_GROWTH + _FIRST_BUCKET_BYTES
+        estimate = level * (1 + self.rules.safety_margin)
+        if self._is_held(autoscaler):
+            least = 0 if policy is None else limits.amount_of(policy.min_allowed, Resource.MEMORY)
+            estimate = max(estimate, self._held[kind].most(level, self.rules.cost), least)
         return max(int(estimate), RecommendationSettings().memory.pod_floor)
+
+    def _is_held(self, autoscaler: Autoscaler) -> bool:
+        chosen = estimation.chosen_estimator(autoscaler.annotations, self.rules.estimator)
+        return chosen is Estimator.COST
 
 
 def _request_of(pod: Pod, container_name: str) -> int:

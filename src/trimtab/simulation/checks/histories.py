@@ -15,8 +15,9 @@ from trimtab.core.histogram.checkpoint import (
     CheckpointError,
     HistogramCheckpoint,
 )
-from trimtab.core.model import autoscalers, limits
+from trimtab.core.model import autoscalers, estimation, limits
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.usage import aggregates, checkpoints
 from trimtab.core.usage.aggregates import MEMORY_WEIGHT
@@ -250,10 +251,32 @@ class SteadyRestarts(Checker):
                 old = limits.amount_of(targets, resource)
                 if saved is None or new >= old:
                     continue
-                least = min(old, self._explained(saved, resource, beginning.at))
+                least = min(old, self._explain(after, saved, resource, beginning.at))
                 if new < least and not self._is_capped(after, container_name, resource, new):
                     where = f"{after.namespace}/{after.name} {container_name}"
                     yield f"{actor} let {resource} of {where} fall below {least} to {new}"
+
+    def _explain(
+        self, autoscaler: Autoscaler, saved: Checkpoint, resource: Resource, begun: datetime
+    ) -> int:
+        chosen = estimation.chosen_estimator(autoscaler.annotations, self.rules.estimator)
+        if chosen is Estimator.COST:
+            return self._held(saved, resource, begun)
+        return self._explained(saved, resource, begun)
+
+    def _held(self, saved: Checkpoint, resource: Resource, begun: datetime) -> int:
+        """Return the saved target while nothing may lower it; 0 if there is none, or later."""
+        targets = None if saved.supplement is None else saved.supplement.targets
+        if targets is None:
+            return 0
+        target = targets.cpu if resource is Resource.CPU else targets.memory
+        if target is None or target.changed is None:
+            return 0
+        cost = self.rules.cost
+        is_steady = targets.is_settled and not targets.is_tried
+        gap = cost.lower_gap if is_steady else min(cost.warm_up, cost.tried_gap)
+        since = self.world.now().timestamp() - target.changed
+        return int(target.held) if since < (gap - self.clock_doubt(begun)).total_seconds() else 0
 
     def _explained(self, saved: Checkpoint, resource: Resource, begun: datetime) -> int:
         """Return the lowest target that follows from the checkpoint; 0 if none follows."""

@@ -3,14 +3,19 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from hypothesis import given, settings
+from support.makers.saved_targets import targets
 from support.makers.usage import World, moment
 
+from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement, encode_supplement
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import Resource
+from trimtab.core.usage.checkpoint_extras import Supplement
 from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.samples import Samples
+from trimtab.core.usage.saved_targets import SavedTargets, bring_to_past
 
 MIB = 1024**2
 GIB = 1024**3
@@ -28,10 +33,12 @@ class Running:
         self.world.pod("web-0")
         self.world.publications.refresh()
 
-    def request(self, cpu: float, memory: float, pod: str = "web-0") -> None:
-        """The container of a pod has these requests, and a memory limit of the same size."""
+    def request(
+        self, cpu: float, memory: float, pod: str = "web-0", limit: float | None = None
+    ) -> None:
+        """The container of a pod has these requests; its memory limit is the same if not given."""
         amounts = {Resource.CPU: int(cpu), Resource.MEMORY: int(memory)}
-        limits = {Resource.MEMORY: int(memory)}
+        limits = {Resource.MEMORY: int(memory if limit is None else limit)}
         name = PodName(self.world.autoscaler.namespace, pod)
         self.world.usage.note_requests(name, {"app": amounts}, {"app": limits})
 
@@ -170,7 +177,79 @@ def test_f33_names_of_pods_that_are_gone_are_forgotten() -> None:
     names = world.usage.pod_names
 
     assert len(names) <= 1050
-    saved = world.publications.held.save((world.autoscaler.identity, "app"))
-    assert saved is not None
+    (saved,) = world.publications.held.save_each([(world.autoscaler.identity, "app")]).values()
     # Of pods that used the same between two estimates, the first one counts.
     assert [level.pod for level in saved.levels] == ["web-4951", "web-7"]
+
+
+def test_one_absurd_reading_raises_no_target() -> None:
+    running = Running()
+    running.request(100, GIB)
+    running.use(100, 400 * MIB, hours=1)
+    running.use(100, 2.0**50, hours=0.1)
+    running.use(100, 400 * MIB, hours=0.5)
+    assert running.memory == GIB
+
+
+def test_no_reading_far_above_the_limit_is_held_however_often_it_comes() -> None:
+    running = Running()
+    running.request(100, GIB)
+    running.use(100, 400 * MIB, hours=1)
+    running.use(100, 50 * GIB, hours=1)
+    assert running.memory == GIB
+
+
+def test_no_reading_far_above_all_nodes_is_held_and_none_above_the_largest() -> None:
+    running = Running()
+    running.world.usage.log.ceiling_bytes = 10 * GIB
+    running.request(100, 400 * MIB, limit=0)
+    running.use(100, 200 * MIB, hours=1)
+    before = running.memory
+    running.use(100, 2.0**50, hours=1)
+    assert running.memory == before
+    running.use(100, 30 * GIB, hours=1)
+    assert running.memory == int(10 * GIB * 1.15 + 96 * MIB)
+
+
+def test_a_sudden_need_is_held_once_a_second_reading_confirms_it() -> None:
+    running = Running()
+    running.request(100, 400 * MIB, limit=0)
+    running.use(100, 200 * MIB, hours=1)
+    running.use(100, 20 * GIB, hours=1 / 12)
+    assert running.memory == 400 * MIB
+    running.use(100, 18 * GIB, hours=1 / 12)
+    assert running.memory == int(18 * GIB * 1.15 + 96 * MIB)
+
+
+def test_a_reading_that_nothing_confirms_is_doubted_again_later() -> None:
+    running = Running()
+    running.request(100, 400 * MIB, limit=0)
+    running.use(100, 200 * MIB, hours=1)
+    for _ in range(5):
+        running.use(100, 20 * GIB, hours=1 / 12)
+        running.use(100, 200 * MIB, hours=1 / 12)
+    assert running.memory == 400 * MIB
+
+
+@settings(max_examples=30, deadline=None)
+@given(targets)
+def test_any_saved_state_can_be_taken_up_and_raised(saved: SavedTargets) -> None:
+    world = World(HELD)
+    now = moment(0).timestamp()
+    key = (world.autoscaler.identity, "app")
+    world.publications.held.offer_saved(key, bring_to_past(saved, now))
+    running = Running(world)
+    running.request(100, GIB)
+    running.use(100, GIB, hours=0.5)
+
+    # Needs up to a tenth above a target do not raise it.
+    assert running.memory >= int((GIB * 1.15 + 96 * MIB) / 1.11)
+    kept = saved.memory.held if saved.memory is not None else 0.0
+    # What was held falls by the rules alone: never right after a start, unless it is long ago.
+    changed = None if saved.memory is None else saved.memory.changed
+    if changed is not None and saved.now <= now and 0 <= saved.now - changed < 6 * 3600 - 7200:
+        assert running.memory >= min(int(kept), 10**14)
+    assert running.said.target[Resource.CPU] > 0
+    (state,) = world.publications.held.save_each([key]).values()
+    text = encode_supplement(Supplement(targets=state), moment(60))
+    assert decode_supplement({SUPPLEMENT: text}, moment(60)) is not None

@@ -16,8 +16,17 @@ from trimtab.core.histogram.buckets import CORE, CPU_BUCKETS, MEMORY_BUCKETS, MO
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.histogram.row_table import Rows
 from trimtab.core.model.estimation import CostSettings
-from trimtab.core.recommendation.cost import held_columns, levels, pressure, rules, runs
+from trimtab.core.recommendation.cost import (
+    held_columns,
+    kills,
+    levels,
+    plausibility,
+    pressure,
+    rules,
+    runs,
+)
 from trimtab.core.recommendation.cost.held_columns import CPU, MEMORY
+from trimtab.core.recommendation.cost.kills import Kill
 from trimtab.core.recommendation.cost.levels import LevelWindows, MemoryLevels, Sightings
 from trimtab.core.recommendation.cost.pressure import Signals
 from trimtab.core.recommendation.cost.rules import GIB_HOUR, Holding
@@ -118,10 +127,11 @@ class HeldTargets:
     def take_in(self, logged: Logged, skipped_cpu: Ints) -> None:
         """Take in what was logged, and decide; CPU samples of some rows are known already."""
         memory, cpu = self._expand(logged.memory), self._expand(logged.cpu)
-        kills = self._expand(logged.kills)
+        memory = self._believe(memory, logged.ceiling_bytes)
+        killed = self._expand(logged.kills)
         # Only rows with samples have a clock that moved, so nothing else can become due.
         touched = np.zeros(len(self._rows.data), np.bool_)
-        for batch in (memory, cpu, kills):
+        for batch in (memory, cpu, killed):
             touched[batch.rows] = True
         rows = np.flatnonzero(touched)
         if not len(rows):
@@ -129,9 +139,9 @@ class HeldTargets:
         before = self.column("now")[rows]
         # Raises come before reductions, and memory before CPU: a pod that has to be replaced anyway
         # takes a smaller CPU reduction along (`joined_lower_fraction`).
-        self._move_clocks(rows, (memory, cpu, kills))
+        self._move_clocks(rows, (memory, cpu, killed))
         self._note_sizes(memory)
-        self._count_kills(kills, logged.ceiling_bytes)
+        self._count_kills(killed, logged.ceiling_bytes)
         changed = np.zeros(len(touched), np.bool_)
         self._raise_memory(memory, logged.ceiling_bytes, changed)
         self._note_cpu(cpu, skipped_cpu)
@@ -195,6 +205,25 @@ class HeldTargets:
 
     # Memory
 
+    def _believe(self, memory: _Batch, ceiling_bytes: float) -> _Batch:
+        """Return the readings that may be held: no absurd one, and none beyond what nodes have."""
+        if not len(memory):
+            return memory
+        data, given = self._rows.data, memory.samples
+        known = np.fmax(data["most_needed"][memory.rows], given.requests)
+        doubted = data["doubted"][memory.rows]
+        is_sane = plausibility.is_possible(given, ceiling_bytes)
+        is_sudden = is_sane & plausibility.is_sudden(given.values, known)
+        refused = is_sudden & ~plausibility.is_confirmed(given.values, doubted)
+        data["doubted"][memory.rows] = 0.0
+        np.maximum.at(data["doubted"], memory.rows[refused], given.values[refused])
+        kept = np.flatnonzero(is_sane & ~refused)
+        if len(kept) == len(memory) and given.values.max() <= ceiling_bytes:
+            return memory
+        samples = given.pick(kept)
+        samples = replace(samples, values=np.minimum(samples.values, ceiling_bytes))
+        return _Batch(memory.rows[kept], samples)
+
     def _raise_memory(self, memory: _Batch, ceiling: float, changed: Booleans) -> None:
         settings, data = self._settings, self._rows.data
         if not len(memory):
@@ -256,63 +285,26 @@ class HeldTargets:
         if column == MEMORY:
             data["changed"][started, column] = data["first"][started]
 
-    def _count_kills(self, kills: _Batch, ceiling_bytes: float) -> None:
+    def _count_kills(self, killed: _Batch, ceiling_bytes: float) -> None:
+        samples = killed.samples
         # Few, and their order matters: one after the other.
-        for place in np.argsort(kills.samples.times, kind="stable").tolist():
-            samples = kills.samples
-            self._count_kill(
-                int(kills.rows[place]),
-                limit=float(samples.values[place]),
-                request=float(samples.requests[place]),
-                time=float(samples.times[place]),
-                pod=int(samples.pods[place]),
-                ceiling=ceiling_bytes,
-            )
+        for place in np.argsort(samples.times, kind="stable").tolist():
+            limit, request = float(samples.values[place]), float(samples.requests[place])
+            time, pod = float(samples.times[place]), int(samples.pods[place])
+            kill = Kill(limit, request, time, pod)
+            self._count_kill(int(killed.rows[place]), kill, ceiling_bytes)
 
-    def _count_kill(
-        self, row: int, *, limit: float, request: float, time: float, pod: int, ceiling: float
-    ) -> None:
+    def _count_kill(self, row: int, kill: Kill, ceiling: float) -> None:
         settings, record = self._settings, self._rows.data[row]
-        # The limit is what the kernel enforced. It follows the request in proportion, so the
-        # request to set is what the limit should be, divided by this.
-        ratio = limit / request if 0 < request < limit else 1.0
-        held = float(record["held"][MEMORY])
-        is_repeated = time - record["last_kill"] <= settings.oom_repeat.total_seconds()
-        if not is_repeated:
-            record["kills"] = 0
-            if self._was_given_up(row, limit, held * ratio):
-                most = settings.most_price_factor
-                record["factor"] = min(record["factor"] * settings.price_growth, most)
-        # A second pod killed at the same limit is no news; one killed at a higher limit says that
-        # the last step was too small.
-        elif limit > record["kill_limit"]:
-            record["kills"] = min(record["kills"] + 1, settings.most_oom_doublings)
-        # 1.5, then 2, 3 and 5 times the limit for kills in a row.
-        step = 1 + (settings.oom_step - 1) * 2.0 ** record["kills"]
-        record["last_kill"] = max(float(record["last_kill"]), time)
-        record["kill_limit"] = max(limit, record["kill_limit"] if is_repeated else 0.0)
-        here = np.array([row])
+        held_limit = float(record["held"][MEMORY]) * kill.ratio
+        was_given_up = self._was_given_up(row, kill.limit, held_limit)
+        wanted = kills.count_kill(record, kill, settings, was_given_up=was_given_up)
         # Usage was at the limit at that moment, whether or not a sample shows it.
-        sighting = levels.find_sightings(here, np.array([limit]), np.array([time]), np.array([pod]))
+        sighting = levels.find_sightings(
+            np.array([row]), np.array([kill.limit]), np.array([kill.time]), np.array([kill.pod])
+        )
         self.levels.note(sighting, np.inf)
-        wanted = min(max(limit * step, limit + settings.oom_step_bytes), ceiling)
-        new = wanted
-        if ratio > 1:
-            new = min(wanted, max(wanted / ratio, request * settings.oom_loose_step))
-        record["most_needed"] = max(float(record["most_needed"]), new)
-        # Written with `not`, since `held` is NaN before the first sample.
-        if not new <= held:
-            record["held"][MEMORY] = new
-            record["changed"][MEMORY] = max(time, float(record["now"]))
-            record["is_raised"][MEMORY] = True
-            # The step is a guess. It is corrected early if usage stays below (`tried_gap`).
-            record["is_tried"] = True
-            record["short_since"] = np.nan
-            # The pod is changed now in any case: take what CPU is waiting for along.
-            if record["cpu_target"] > record["held"][CPU]:
-                record["held"][CPU] = record["cpu_target"]
-                record["changed"][CPU] = record["changed"][MEMORY]
-                record["is_raised"][CPU] = True
+        kills.raise_target(record, kill, min(wanted, ceiling), settings)
 
     def _was_given_up(self, row: int, limit: float, held_limit: float) -> bool:
         """Return True if a killed container had once needed more, and was given less since."""

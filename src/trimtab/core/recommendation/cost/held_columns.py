@@ -35,6 +35,8 @@ _ROW: Final = np.dtype(
         ("ratio", np.float64),
         # The largest need that was ever seen: the lower bound of a target that was never changed.
         ("most_needed", np.float64),
+        # The largest reading of the last tick that is too sudden to be held before it is confirmed.
+        ("doubted", np.float64),
         # The row of the CPU histogram, its cheapest level, and when that was last looked for.
         ("cpu_row", np.int64),
         ("cpu_target", np.float64),

@@ -1,5 +1,6 @@
 """Held targets of autoscalers: the rows of their containers, and what is published of them."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -13,7 +14,7 @@ from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, Resource
 from trimtab.core.model.selectors import Selector
-from trimtab.core.recommendation.cost import starting
+from trimtab.core.recommendation.cost import saving, starting
 from trimtab.core.recommendation.cost.held import HeldTargets
 from trimtab.core.recommendation.cost.signals import AppliedSignal
 from trimtab.core.recommendation.groups import NOT_HELD, AutoscalerGroups, GroupColumns
@@ -63,6 +64,8 @@ class HeldPublications:
         self._in_status: dict[AutoscalerName, Published] = {}
         self._new: dict[int, Ints] = {}
         """New rows that know nothing yet, with the aggregates that they learn from."""
+        self._returning: dict[int, tuple[SavedTargets, Ints]] = {}
+        """New rows that have a saved state, with the aggregates that they learn from."""
         self._started: dict[AutoscalerName, Published] = {}
         self._most_names = _FEW_NAMES
         """Number of names of pods beyond which unused ones are looked for."""
@@ -145,13 +148,24 @@ class HeldPublications:
         row = self.targets.add(key)
         if saved is None:
             self._new[row] = aggregates
-            return row
-        starting.restore(self.targets, row, saved, self._usage.pod_names)
-        latest = float(self._usage.aggregates.floats("last")[aggregates].max(initial=-np.inf))
-        if latest > saved.now + self._settings.cost.longest_gap.total_seconds():
-            # Another estimator, or the original, went on learning without these targets.
-            starting.seed(self.targets, row, self._usage.aggregates, aggregates)
+        else:
+            self._returning[row] = (saved, aggregates)
         return row
+
+    def _restore(self) -> None:
+        """Restore the rows that have a saved state, all at once."""
+        returning, self._returning = self._returning, {}
+        saved = {row: state for row, (state, _) in returning.items()}
+        starting.restore_each(self.targets, saved, self._usage.pod_names)
+        last = self._usage.aggregates.floats("last")
+        longest = self._settings.cost.longest_gap.total_seconds()
+        # Another estimator, or the original, went on learning without these targets.
+        behind = {
+            row: rows
+            for row, (state, rows) in returning.items()
+            if float(last[rows].max(initial=-np.inf)) > state.now + longest
+        }
+        starting.seed_each(self.targets, behind, self._usage.aggregates)
 
     def _set_prices(self, learner: AutoscalerAggregates, holder: _Holder) -> None:
         default = self._settings.cost.oom_price_gib_hours
@@ -162,6 +176,7 @@ class HeldPublications:
     def _drop(self, name: AutoscalerName, holder: _Holder, container: str) -> None:
         row = holder.rows.pop(container)
         self._new.pop(row, None)
+        self._returning.pop(row, None)
         self.targets.remove((name, container))
 
     def forget(self, names: Iterable[AutoscalerName]) -> None:
@@ -175,11 +190,13 @@ class HeldPublications:
 
     def seed_again(self, names: Iterable[AutoscalerName]) -> None:
         """Add what histograms hold to rows whose history was read from elsewhere."""
+        chosen: dict[int, Ints] = {}
         for name in names:
             for container, row in self._holder_rows(name):
                 rows = np.array(self._usage.links.learners[name].rows(container), np.int64)
                 if row not in self._new and len(rows):
-                    starting.seed(self.targets, row, self._usage.aggregates, rows)
+                    chosen[row] = rows
+        starting.seed_each(self.targets, chosen, self._usage.aggregates)
 
     def _holder_rows(self, name: AutoscalerName) -> list[tuple[str, int]]:
         holder = self._holders.get(name)
@@ -191,6 +208,7 @@ class HeldPublications:
         """Make rows learn from the aggregates of their groups."""
         if not self._holders:
             return
+        self._restore()
         rows = np.repeat(layout.groups["held_row"], layout.sizes)
         chosen = rows != NOT_HELD
         self.targets.link(layout.aggregates[chosen], rows[chosen])
@@ -216,8 +234,8 @@ class HeldPublications:
         counts = self._usage.aggregates.ints("count")
         new, self._new = self._new, {}
         seeded = [row for row, rows in new.items() if counts[rows].sum() > logged_counts[row]]
-        for row in seeded:
-            starting.seed(self.targets, row, self._usage.aggregates, new[row])
+        sources = {row: new[row] for row in seeded}
+        starting.seed_each(self.targets, sources, self._usage.aggregates)
         return seeded
 
     def last_signals(self, name: AutoscalerName) -> Iterator[LastSignal]:
@@ -271,12 +289,19 @@ class HeldPublications:
         numbers[is_held] = self.targets.targets_and_bounds(layout.groups["held_row"][is_held])
         return numbers
 
-    def save(self, key: CheckpointKey) -> SavedTargets | None:
-        """Return the state of a container for its checkpoint; None if it has none."""
-        holder = self._holders.get(key[0])
-        if holder is None:
-            return None
-        row = holder.rows.get(key[1])
-        if row is None:
-            return holder.saved.get(key[1])
-        return starting.save(self.targets, row, self._usage.pod_names)
+    def save_each(self, keys: Iterable[CheckpointKey]) -> dict[CheckpointKey, SavedTargets]:
+        """Return the state of the containers that have one, for their checkpoints."""
+        saved: dict[CheckpointKey, SavedTargets] = {}
+        rows: dict[CheckpointKey, int] = {}
+        now = self.targets.column("now")
+        for name, container in keys:
+            holder = self._holders.get(name)
+            row = None if holder is None else holder.rows.get(container)
+            if row is not None and math.isfinite(now[row]):
+                rows[name, container] = row
+            elif row is None and holder is not None and container in holder.saved:
+                saved[name, container] = holder.saved[container]
+        if rows:
+            states = saving.save_each(self.targets, list(rows.values()), self._usage.pod_names)
+            saved |= zip(rows, states, strict=True)
+        return saved

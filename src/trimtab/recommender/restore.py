@@ -14,11 +14,10 @@ from trimtab.cluster.ports import Cluster
 from trimtab.core.histogram import checkpoint as checkpoint_codec
 from trimtab.core.histogram.checkpoint import AggregateCheckpoint, AggregateContent, CheckpointError
 from trimtab.core.recommendation import relearning
-from trimtab.core.usage import checkpoint_extras
+from trimtab.core.usage import checkpoint_extras, saved_targets
 from trimtab.core.usage import checkpoints as usage_checkpoints
 from trimtab.core.usage.checkpoint_rotation import Turn
 from trimtab.core.usage.checkpoints import CheckpointKey
-from trimtab.core.usage.saved_targets import bring_to_past
 from trimtab.recommender.checkpoints import (
     draft_checkpoints,
     group_by_owner,
@@ -173,7 +172,7 @@ def _take_over(
     if supplement is not None:
         checkpoint_extras.restore_supplement(state.usage, key, supplement, now)
         if supplement.targets is not None:
-            targets = bring_to_past(supplement.targets, now.timestamp())
+            targets = saved_targets.bring_to_past(supplement.targets, now.timestamp())
             state.publications.held.offer_saved(key, targets)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)

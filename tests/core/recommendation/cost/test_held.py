@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from support.makers.saved_targets import targets
 from support.makers.usage import World, moment
 
@@ -15,7 +15,7 @@ from trimtab.core.model.resources import Resource
 from trimtab.core.usage.checkpoint_extras import Supplement
 from trimtab.core.usage.containers import PodName
 from trimtab.core.usage.samples import Samples
-from trimtab.core.usage.saved_targets import SavedTargets, bring_to_past
+from trimtab.core.usage.saved_targets import SavedLevel, SavedTargets, bring_to_past
 
 MIB = 1024**2
 GIB = 1024**3
@@ -233,6 +233,7 @@ def test_a_reading_that_nothing_confirms_is_doubted_again_later() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(targets)
+@example(SavedTargets(0.0, 0.0, levels=(SavedLevel(0, 0.0, 0.0),)))
 def test_any_saved_state_can_be_taken_up_and_raised(saved: SavedTargets) -> None:
     world = World(HELD)
     now = moment(0).timestamp()

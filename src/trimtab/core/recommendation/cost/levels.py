@@ -6,12 +6,16 @@ the window of buckets that a row has touched is stored (`window_storage.Arena`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from trimtab.core.histogram.buckets import MEMORY_BUCKETS, Buckets, Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.histogram.window_storage import Arena
+
+_EARLIEST: Final = 1.0
+"""The time of levels from before the epoch, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,8 @@ class MemoryLevels:
         values = np.where(seen.peaks > 1.0, seen.peaks, 1.0)
         # A smaller peak replaces a larger one only after `peak_lifetime`, which spans a whole day.
         is_new = (values > peaks) | (seen.times - last > peak_lifetime)
-        latest = np.where(seen.times > last, seen.times, last)
+        # Zero means "never" in all three arenas, or else their windows would differ.
+        latest = np.maximum(np.where(seen.times > last, seen.times, last), _EARLIEST)
         self._peaks.put(seen.rows, seen.buckets, np.where(is_new, values, peaks))
         self._seen.put(seen.rows, seen.buckets, latest)
         self._pods.put(seen.rows, seen.buckets, (seen.pods + 1).astype(np.float64))

@@ -51,10 +51,11 @@ from trimtab.core.model.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.model.resources import Resource, Resources
+from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.model.validation import SettingsError
 from trimtab.core.model.workloads import Namespace
 from trimtab.core.sizing.node_capacity import Daemon, NodeRooms
+from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.updates.plan_context import PlanContext
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Retry, Snapshot
@@ -574,9 +575,18 @@ MIXED = a_recommendation(
 )
 
 
-@pytest.mark.parametrize("ready_since", [None, NOW - minutes(9)], ids=["starving", "ready"])
 @pytest.mark.parametrize("recommendation", [UP, MIXED], ids=["all grows", "memory shrinks"])
-@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    ("mode", "ready_since"),
+    [
+        pytest.param(UpdateMode.IN_PLACE, None, id="starving"),
+        pytest.param(UpdateMode.IN_PLACE, NOW - minutes(9), id="ready"),
+        pytest.param(UpdateMode.UPSCALE_ONLY, None, id="starving, only grows"),
+        pytest.param(UpdateMode.UPSCALE_ONLY, NOW - minutes(9), id="ready, only grows"),
+        pytest.param(UpdateMode.RECREATE, None, id="starving, is evicted otherwise"),
+        pytest.param(UpdateMode.AUTO, None, id="starving, is evicted otherwise as well"),
+    ],
+)
 def test_d22_pods_of_a_workload_that_got_worse_still_grow_in_place(
     mode: UpdateMode, recommendation: ContainerRecommendation, ready_since: datetime | None
 ) -> None:
@@ -595,7 +605,9 @@ def test_d22_pods_of_a_workload_that_got_worse_still_grow_in_place(
     [
         pytest.param(DOWN, UpdateMode.IN_PLACE, {}, id="it would shrink"),
         pytest.param(DOWN, UpdateMode.RECREATE, {}, id="it would be evicted to shrink"),
-        pytest.param(UP, UpdateMode.RECREATE, {}, id="a pod would go"),
+        pytest.param(
+            UP, UpdateMode.RECREATE, {"ready_since": NOW - minutes(9)}, id="a ready pod would go"
+        ),
         pytest.param(
             UP,
             UpdateMode.IN_PLACE_OR_RECREATE,
@@ -613,3 +625,46 @@ def test_d22_nothing_else_of_such_a_workload_changes(
 
     assert [each.reason.value for each in holds] == ["WorkloadDegraded"] * 3
     assert {each.detail for each in holds} == {WORSE[WEB].detail}
+
+
+BURSTABLE = a_container(requests=SMALL, limits=amounts(200, 200 * MIB))
+
+
+@pytest.mark.parametrize(
+    ("container", "fields", "expected"),
+    [
+        pytest.param(
+            structs.replace(BURSTABLE, restarts_on_resize=frozenset(BOTH)),
+            {},
+            "WorkloadDegraded",
+            id="it would restart",
+        ),
+        pytest.param(
+            a_container(requests=SMALL, limits=SMALL),
+            {},
+            "Resize",
+            id="its limits grow with its requests",
+        ),
+        pytest.param(BURSTABLE, {"resizes_in_place": False}, "WorkloadDegraded", id="no resizes"),
+        pytest.param(
+            BURSTABLE,
+            {"node_use": NodeUse({"one": amounts(150, 120 * MIB)}, {"one": SMALL})},
+            "ResizeInfeasible",
+            id="the node is full",
+        ),
+        pytest.param(
+            BURSTABLE,
+            {"node_use": NodeUse({"one": amounts(150, 900 * MIB)}, {"one": SMALL})},
+            "Resize",
+            id="the node has room for the memory",
+        ),
+    ],
+)
+def test_d22_where_pods_are_evicted_only_free_growth_goes_on(
+    container: Container, fields: dict[str, object], expected: str
+) -> None:
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.RECREATE)
+    pods = several(2, containers=(container,), node_name="one")
+    snapshot = snapshot_of(pods, autoscaler, degraded=WORSE, **fields)
+
+    assert set(told(planned(snapshot))) == {expected}

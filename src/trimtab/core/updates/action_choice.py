@@ -78,7 +78,8 @@ def shortages(
 ) -> Mapping[Resource, Shortage]:
     """Return what the node has too little of for a resize, beside what others have claimed."""
     pod, snapshot = candidate.pod, context.snapshot
-    if candidate.autoscaler.mode in EVICTING_MODES or not context.resizes(pod):
+    is_evicting = candidate.autoscaler.mode in EVICTING_MODES and not candidate.is_in_place
+    if is_evicting or not context.resizes(pod):
         return {}
     return snapshot.node_use.shortages(pod, candidate.wanted, claimed)
 
@@ -107,9 +108,11 @@ def decide_alone(
         can_move=not lacking or places.can_move(candidate, context),
         quick_oom=candidate.quick_oom,
     )
-    chosen = _decide_by_mode(situation, mode, can_resize=context.resizes(candidate.pod))
+    # Growth in place is all that such a pod may get.
+    as_mode = UpdateMode.IN_PLACE if candidate.is_in_place else mode
+    chosen = _decide_by_mode(situation, as_mode, can_resize=context.resizes(candidate.pod))
     if chosen is Action.RESIZE:
-        chosen = _confirm_resize(candidate, situation, context)
+        chosen = _confirm_resize(candidate, situation, as_mode, context)
     if isinstance(chosen, Action) and resize_or_evict.is_denied(situation, chosen):
         if not _may_replace_denied(candidate, context):
             return HoldReason.RESIZE_DENIED
@@ -200,10 +203,13 @@ def _decide_by_mode(
 
 
 def _confirm_resize(
-    candidate: Candidate, situation: resize_or_evict.PodSituation, context: PlanContext
+    candidate: Candidate,
+    situation: resize_or_evict.PodSituation,
+    mode: UpdateMode,
+    context: PlanContext,
 ) -> Action | HoldReason:
     """Confirm the resize if the API server accepts it; else decide on an eviction or a hold."""
-    pod, mode = candidate.pod, candidate.autoscaler.mode
+    pod = candidate.pod
     effect = resize_patch.resize_effect(pod, candidate.wanted)
     if effect is ResizeEffect.NONE:
         # The spec already says so, and the kubelet has yet to act on it.

@@ -50,6 +50,8 @@ class Candidate(NamedTuple):
     """True if all that is wanted is to take back a shrink that the kubelet has put off."""
     is_cut: bool = False
     """True if a LimitRange takes something, so that the API server gives the memory that helps."""
+    is_in_place: bool = False
+    """True if it grows in place although the mode evicts: its workload has got worse (D22)."""
     boost_hold: Hold | None = None
     """The hold for its startup boost: while that lasts, the pod only gets what ends OOM kills."""
     workload: WorkloadName | None = None
@@ -153,6 +155,7 @@ def candidate_of(facts: CheckInputs, context: PlanContext) -> Candidate:
         memory=facts.memory,
         restraint=restraint if is_restrained else None,
         is_cut=bool(cut),
+        is_in_place=growth is not None and autoscaler.mode in EVICTING_MODES,
         workload=facts.workload,
         owner=disruption_budgets.owner_of(pod),
     )
@@ -226,17 +229,23 @@ def growth_in_cool_down(
     """Return what may grow in place although the pod must not restart; None if nothing (D17).
 
     The last resize must show on the pod. The growth must matter by itself, restart nothing, and
-    need no room that shrinking would make.
+    need no room that shrinking would make. Modes that evict allow it to a pod that is not ready, in
+    a workload that has got worse: there nothing else may help it.
     """
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
-    resizes = context.resizes(pod) and autoscaler.mode not in EVICTING_MODES
+    is_evicting = autoscaler.mode in EVICTING_MODES
+    is_helpless = pod.ready_since is None and is_degraded(facts, context)
+    resizes = context.resizes(pod) and (not is_evicting or is_helpless)
     if not resizes or not judgement.change.scale_up or pod.phase is PodPhase.PENDING:
         return None
     if lacks_what_was_asked(pod, facts.memory.resize):
         return None
-    growing = pod_level_resources.without_misfits(
-        pod, container_resources.only_growing(pod, context.want(pod, autoscaler, judgement))
+    whole = (
+        plan_context.resized(pod, autoscaler, judgement.capped, context)
+        if is_evicting
+        else context.want(pod, autoscaler, judgement)
     )
+    growing = pod_level_resources.without_misfits(pod, container_resources.only_growing(pod, whole))
     wanted = without_restarts(pod, growing)
     measured = plan_context.measure_part(pod, judgement, wanted)
     is_possible = (

@@ -14,13 +14,12 @@ from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.guards import degradation
 from trimtab.core.guards.convergence import Suspect
 from trimtab.core.model import quantities
-from trimtab.core.model.autoscalers import Autoscaler, Condition, UpdateMode
+from trimtab.core.model.autoscalers import Autoscaler, Condition
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.pods import Pod
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.recommendation import conditions
 from trimtab.core.updates.failed_changes import FailedChange
-from trimtab.core.updates.plan_context import EVICTING_MODES
 
 _TRUE: Final = "True"
 _MOST_DETAILS: Final = 3
@@ -87,7 +86,7 @@ def update_conditions(
     found = [
         *_held(outcomes),
         *_ruled_out(outcomes, autoscaler),
-        *_stopped(outcomes, autoscaler.mode),
+        *_stopped(outcomes),
         *_without_effect(miss, max_misses),
     ]
     carried = [condition for condition in before.values() if condition.type not in _OURS]
@@ -168,7 +167,7 @@ def _round(amount: int, unit: int) -> int:
     return unit * round(count, _DIGITS - len(str(count)))
 
 
-def _stopped(outcomes: Iterable[Outcome], mode: UpdateMode) -> Iterator[Condition]:
+def _stopped(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
     stopped = [
         each
         for each in outcomes
@@ -185,8 +184,6 @@ def _stopped(outcomes: Iterable[Outcome], mode: UpdateMode) -> Iterator[Conditio
     ]
     if starving:
         message += f"; {_pods(len(starving))} not ready and would get more by an eviction alone"
-        if mode in EVICTING_MODES:
-            message += f": updateMode {UpdateMode.IN_PLACE_OR_RECREATE} gives it in place"
     yield Condition(UpdateConditionType.STOPPED, _TRUE, stopped[0].reason, message)
 
 

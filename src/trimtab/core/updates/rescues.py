@@ -80,7 +80,8 @@ def part_put_off(
     pod, memory, autoscaler = candidate.pod, candidate.memory.resize, candidate.autoscaler
     lasts = context.now - (memory.resize_since or context.now)
     is_early = lasts <= context.settings.evict_after_deferred and not candidate.quick_oom
-    if pod.resize not in PENDING or is_early or autoscaler.mode in EVICTING_MODES:
+    is_evicting = autoscaler.mode in EVICTING_MODES and not candidate.is_in_place
+    if pod.resize not in PENDING or is_early or is_evicting:
         return None
     scarce = context.snapshot.node_use.shortages(pod, candidate.wanted, claimed, of_pending=True)
     least = context.settings.thresholds.smallest_change

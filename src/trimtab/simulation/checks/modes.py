@@ -35,7 +35,8 @@ class Modes(Checker):
 
     Off and Initial change only the end of a boost. InPlace never evicts a pod. Pods without an
     autoscaler are not changed, except to end a boost. An OOM-killed pod may grow in place under any
-    evicting mode, if something may protect it from eviction (F22). When a node defers the end of a
+    evicting mode, if something may protect it from eviction (F22), and so may a pod that is not
+    ready (D22). When a node defers the end of a
     boost, the updater may withdraw the growth that came with it.
     """
 
@@ -55,6 +56,7 @@ class Modes(Checker):
                 governors = self.past.governors(before, matching.acts_on_running_pods)
                 possible: list[Autoscaler | None] = [*governors] or [None]
                 is_exempt = self._is_protected(before) and _rescues(before, after, governors)
+                is_exempt |= before.ready_since is None and _only_grows(before, after, governors)
                 is_exempt |= before.uid in self._unboosted and _gives_up(before, after)
                 if startup_boost.boosted_containers(before):
                     self._unboosted.add(before.uid)
@@ -118,10 +120,15 @@ class Modes(Checker):
 
 def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
     """Return True if an OOM-killed pod in an evicting mode is resized without shrinking."""
+    has_died = any(map(pod_changes.ran_out_of_memory, before.containers))
+    return has_died and _only_grows(before, after, governors)
+
+
+def _only_grows(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
+    """Return True if a pod in an evicting mode is resized without shrinking."""
     pairs = list(zip(before.containers, after.containers, strict=True))
     may_go = any(governor.mode in _EVICTING for governor in governors)
-    has_died = any(map(pod_changes.ran_out_of_memory, before.containers))
-    return may_go and has_died and not any(_shrinks(old, new, ()) for old, new in pairs)
+    return may_go and not any(_shrinks(old, new, ()) for old, new in pairs)
 
 
 def _gives_up(before: Pod, after: Pod) -> bool:

@@ -20,7 +20,7 @@ from support.makers.records import (
 
 from trimtab.core.changes.outcomes import Hold, Outcome, Resize
 from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
-from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, Termination
+from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
@@ -183,3 +183,69 @@ def test_only_a_restart_of_what_works_asks_the_disruption_budgets(
 
     assert isinstance(outcome, Resize)
     assert outcome.disturbs == (ready_since is not None)
+
+
+SECOND = structs.replace(DYING, name="second")
+BOTH_DIE = (
+    a_recommendation("app", target=amounts(100, 900 * MIB), lower=amounts(90, 800 * MIB)),
+    a_recommendation("second", target=amounts(100, 300 * MIB), lower=amounts(90, 250 * MIB)),
+)
+"""One needs 800 MiB more, the other 200 MiB."""
+
+
+def plan_two_that_die(
+    pod: Pod, mode: UpdateMode, **fields: object
+) -> Mapping[str, Resources] | str:
+    (outcome,) = planned(snapshot_of([pod], an_autoscaler(*BOTH_DIE, mode=mode), **fields))
+    return asked_of(outcome)
+
+
+@pytest.mark.parametrize("mode", ACTING)
+@pytest.mark.parametrize(
+    ("free_mib", "expected"),
+    [
+        pytest.param(1000, {"app": 900, "second": 300}, id="both fit"),
+        pytest.param(999, {"second": 300}, id="one is too much"),
+        pytest.param(199, None, id="none fits"),
+    ],
+)
+def test_of_two_containers_that_die_the_one_that_fits_grows(
+    mode: UpdateMode, free_mib: int, expected: dict[str, int] | None
+) -> None:
+    pod = a_pod(DYING, SECOND, node_name="one")
+    use = NodeUse({"one": amounts(900, (200 + free_mib) * MIB)}, {"one": amounts(200, 200 * MIB)})
+    asked = plan_two_that_die(pod, mode, node_use=use)
+
+    if expected is None:
+        assert isinstance(asked, str)
+    else:
+        assert not isinstance(asked, str)
+        memory = {name: each[Resource.MEMORY] // MIB for name, each in asked.items()}
+        assert memory == expected
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_of_two_containers_that_die_one_grows_by_what_a_quota_leaves(mode: UpdateMode) -> None:
+    quota = Quota("default", "q", {QuotaClaim(Side.REQUESTS, Resource.MEMORY): 600 * MIB})
+    asked = plan_two_that_die(a_pod(DYING, SECOND), mode, quotas={"default": [quota]})
+
+    assert asked == {"second": amounts(memory=300 * MIB)}
+
+
+@pytest.mark.parametrize("mode", ACTING)
+def test_growth_of_both_that_the_kubelet_puts_off_gives_way_to_that_of_one(
+    mode: UpdateMode,
+) -> None:
+    asked = a_container(
+        requests=amounts(100, 900 * MIB), last_termination=KILLED, status=Allocation(SMALL)
+    )
+    other = structs.replace(
+        asked, name="second", spec=Allocation(amounts(100, 300 * MIB)), status=Allocation(SMALL)
+    )
+    pod = a_pod(asked, other, node_name="one", resize=ResizeState.DEFERRED)
+    use = NodeUse({"one": amounts(900, 900 * MIB)}, {"one": amounts(200, 1200 * MIB)})
+
+    assert plan_two_that_die(pod, mode, node_use=use) == {
+        "app": SMALL,
+        "second": amounts(memory=300 * MIB),
+    }

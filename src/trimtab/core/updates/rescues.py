@@ -6,9 +6,10 @@ from typing import Final
 from msgspec import structs
 
 from trimtab.core.changes import change
+from trimtab.core.model import limits
 from trimtab.core.model.hold_reasons import HoldReason
-from trimtab.core.model.pods import Container, TargetResources
-from trimtab.core.model.resources import Resources
+from trimtab.core.model.pods import Allocation, Container, Pod, TargetResources
+from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import (
     container_resources,
     node_use,
@@ -156,7 +157,8 @@ def _rescues(
 ) -> Iterator[TargetResources]:
     """Yield resizes that end the pod's OOM kills, the largest first.
 
-    The last one is of the killed containers alone: they do not wait for what others want.
+    After the whole come those of the killed containers alone: they do not wait for what others
+    want. Where all of them are too much, those that need the least go first.
     """
     pod, autoscaler = candidate.pod, candidate.autoscaler
     if (
@@ -177,12 +179,38 @@ def _rescues(
         startup_boost.boosted_containers(pod),
     )
     killed = plan_context.list_killed_early(pod, autoscaler, context)
-    names = {each.name for each in killed}
-    of_killed = {name: asked for name, asked in growing.items() if name in names}
-    for grown in (growing, of_killed):
+    dying = sorted(
+        (each for each in killed if each.name in growing),
+        key=lambda each: (_more_memory(each, growing[each.name]), each.name),
+    )
+    parts = (_only_of(pod, dying[:count], growing) for count in range(len(dying), 0, -1))
+    for grown in (growing, *parts):
         wanted = _fit_rescue(candidate, grown, killed, context, claimed)
         if wanted is not None:
             yield wanted
+
+
+def _more_memory(container: Container, asked: Allocation) -> int:
+    more = limits.amount_of(asked.requests, Resource.MEMORY)
+    return more - limits.amount_of(container.current.requests, Resource.MEMORY)
+
+
+def _only_of(
+    pod: Pod, containers: Collection[Container], growing: TargetResources
+) -> TargetResources:
+    """Return the growth of some containers.
+
+    The others take back the growth that the kubelet has put off: it does all of a resize or none.
+    """
+    names = {each.name for each in containers}
+    part = {name: asked for name, asked in growing.items() if name in names}
+    if pod.resize not in PENDING:
+        return part
+    return part | {
+        each.name: each.current
+        for each in pod.containers
+        if each.name in growing and each.name not in names
+    }
 
 
 def _fit_rescue(

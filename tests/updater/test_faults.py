@@ -111,6 +111,53 @@ def test_f16_pods_that_die_still_grow_in_place_after_evictions_without_effect() 
     run_virtually(scene())
 
 
+async def undo_resizes(cluster: UpdaterCluster, every: float) -> None:
+    """Give all pods their first size again, as a controller does that owns it."""
+    first = Allocation(amounts(100, 100 * MIB), {})
+    while True:
+        await asyncio.sleep(every)
+        for pod in list(cluster.pods):
+            undone = tuple(
+                structs.replace(each, spec=first, status=first) for each in pod.containers
+            )
+            if any(each.spec.requests != first.requests for each in pod.containers):
+                cluster.put(structs.replace(pod, containers=undone))
+
+
+async def kill_again_and_again(cluster: UpdaterCluster) -> None:
+    while True:
+        kill_all(cluster)
+        await asyncio.sleep(20)
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize("every", [1, 15, 70], ids=["at once", "soon", "later"])
+def test_f16_memory_for_pods_that_die_is_not_asked_for_without_end(
+    mode: UpdateMode, every: float
+) -> None:
+    async def scene() -> None:
+        cluster = UpdaterCluster()
+        cluster.deploy(replicas=3)
+        cluster.autoscale(UP, mode=mode)
+        updater = an_updater(cluster)
+        others = [
+            asyncio.create_task(undo_resizes(cluster, every)),
+            asyncio.create_task(kill_again_and_again(cluster)),
+        ]
+        await let_run(updater, minutes(30))
+        for each in others:
+            each.cancel()
+        condition = cluster.condition("UpdatesWithoutEffect")
+
+        assert cluster.requests["resize"] == 3
+        assert cluster.requests["evict"] == 0
+        assert set(holds(updater).values()) == {"NotConverging"}
+        assert condition is not None
+        assert condition.reason == "OtherManager"
+
+    run_virtually(scene())
+
+
 def memory(cluster: UpdaterCluster) -> list[int]:
     """Return the memory requests of all pods, in mebibytes."""
     return [(pod.containers[0].spec.requests or {})[Resource.MEMORY] // MIB for pod in cluster.pods]

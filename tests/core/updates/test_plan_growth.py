@@ -400,9 +400,56 @@ def test_f16_also_an_oom_looping_workload_waits_for_the_effect_of_its_evictions(
         oom_looping(4), an_autoscaler(UP), unproven={WEB: 2}, convergence={WEB: Retry()}
     )
 
-    assert told(planned(snapshot, PlanSettings(max_unproven=3))) == (
-        ["Evict"] + ["EffectAwaited"] * 3
+    settings = PlanSettings(max_unproven=3)
+
+    assert told(planned(snapshot, settings)) == ["Evict"] + ["Resize"] * 3
+    without = replace(snapshot, resizes_in_place=False)
+    assert told(planned(without, settings)) == ["Evict"] + ["EffectAwaited"] * 3
+
+
+def test_where_a_limit_range_refuses_resizes_dying_pods_wait_for_the_effect() -> None:
+    # A refusal would keep them from their eviction.
+    killed = a_container(requests=amounts(500, 100 * MIB), last_termination=KILLED)
+    bounds = [LimitRangeItem(LimitRangeType.CONTAINER, max={Resource.CPU: 300})]
+    snapshot = snapshot_of(
+        pods(4, killed, node_name="one"),
+        an_autoscaler(UP),
+        unproven={WEB: 3},
+        limit_ranges={"default": bounds},
     )
+
+    assert told(planned(snapshot, PlanSettings(max_unproven=3))) == ["EffectAwaited"] * 4
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, IN_PLACE, EITHER, UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    "configured", [pytest.param({}, id="not known"), pytest.param({REPLICA_SET: 0}, id="none")]
+)
+def test_pods_that_die_grow_in_place_also_under_an_owner_of_unknown_size(
+    mode: UpdateMode, configured: dict[WorkloadName, int]
+) -> None:
+    healthy = a_pod(a_container(requests=SMALL), name="healthy", ready_since=NOW)
+    snapshot = snapshot_of(
+        [*oom_looping(3, ready=1), healthy],
+        an_autoscaler(UP, mode=mode),
+        configured_replicas=configured,
+    )
+
+    assert told(planned(snapshot)) == ["Resize"] * 3 + ["ReplicasUnknown"]
+    without = replace(snapshot, resizes_in_place=False)
+    assert set(told(planned(without))) == {"ReplicasUnknown"}
+
+
+def test_a_dying_pod_of_an_owner_that_is_not_counted_says_so_where_it_has_no_room() -> None:
+    (pod,) = oom_looping(1)
+    snapshot = snapshot_of(
+        [structs.replace(pod, node_name="one")],
+        an_autoscaler(UP),
+        configured_replicas={},
+        node_use=NodeUse({"one": SMALL}, {"one": SMALL}),
+    )
+
+    assert told(planned(snapshot)) == ["ReplicasUnknown"]
 
 
 def test_of_a_workload_the_pods_that_are_oom_killed_come_first() -> None:
@@ -486,10 +533,10 @@ def test_pods_that_are_oom_killed_and_may_not_be_evicted_get_memory_in_place(
     [
         pytest.param(UpdateMode.RECREATE, True, "Resize", id="a mode that evicts"),
         pytest.param(EITHER, True, "Resize", id="a mode that resizes"),
-        pytest.param(EITHER, False, "NotConverging", id="somebody undoes resizes"),
+        pytest.param(EITHER, False, "Resize", id="resizes of other pods were undone"),
     ],
 )
-def test_f16_evictions_without_effect_keep_no_dying_pod_from_growing_in_place(
+def test_f16_changes_without_effect_keep_no_dying_pod_from_growing_in_place(
     mode: UpdateMode, expected: str, *, in_vain: bool
 ) -> None:
     killed = a_container(requests=SMALL, last_termination=KILLED)
@@ -503,6 +550,56 @@ def test_f16_evictions_without_effect_keep_no_dying_pod_from_growing_in_place(
     assert told(planned(snapshot)) == [expected] * 3
     without = replace(snapshot, resizes_in_place=False)
     assert told(planned(without)) == ["NotConverging"] * 3
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, IN_PLACE, EITHER, UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    ("asked_ago", "expected"),
+    [
+        pytest.param(minutes(0.5), "CoolDown", id="before it is known to be undone"),
+        pytest.param(minutes(3), "NotConverging", id="after that"),
+    ],
+)
+def test_f16_growth_in_place_that_was_undone_is_not_repeated(
+    mode: UpdateMode, asked_ago: timedelta, expected: str
+) -> None:
+    autoscaler = an_autoscaler(UP, mode=mode)
+    asked = ResizeMemory(asked={"app": amounts(500, 500 * MIB)})
+    memory = PodMemory(resize=asked, last_updated_at=NOW - asked_ago)
+    killed = a_container(requests=SMALL, last_termination=KILLED)
+    snapshot = snapshot_of(
+        [a_pod(killed, name=f"web-{index}") for index in range(3)],
+        autoscaler,
+        convergence={WEB: Retry(3, NOW - minutes(1))} if asked_ago > minutes(1) else {},
+        pod_memory={(f"uid-web-{index}", autoscaler.identity): memory for index in range(3)},
+    )
+
+    assert told(planned(snapshot)) == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("failures", "in_vain", "expected"),
+    [
+        pytest.param(1, False, "Evict", id="resizes alone had no effect"),
+        pytest.param(1, True, "NotConverging", id="evictions had none"),
+        pytest.param(3, False, "NotConverging", id="too many changes had none"),
+    ],
+)
+def test_f16_resizes_without_effect_keep_no_dying_pod_from_a_node_with_room(
+    failures: int, expected: str, *, in_vain: bool
+) -> None:
+    killed = a_container(requests=SMALL, last_termination=KILLED)
+    snapshot = snapshot_of(
+        [a_pod(killed, name="dying", node_name="full"), *oom_looping(2, ready=2)],
+        an_autoscaler(UP, mode=EITHER),
+        convergence={WEB: Retry(failures, NOW + minutes(1))},
+        evicted_in_vain=frozenset({WEB} if in_vain else ()),
+        node_use=NodeUse(
+            {"full": SMALL, "free": amounts(9000, 9000 * MIB)}, {"full": SMALL, "free": {}}
+        ),
+    )
+
+    assert by_pod(planned(snapshot))["dying"] == expected
 
 
 def test_no_growth_in_place_is_asked_for_that_a_limit_range_refuses() -> None:

@@ -56,6 +56,8 @@ def decide(
     """
     lacking = shortages(candidate, context, claimed)
     chosen = decide_alone(candidate, context, disruptable=disruptable, lacking=lacking)
+    if chosen is HoldReason.BELOW_MIN_REPLICAS and _is_uncounted(candidate, context):
+        chosen = HoldReason.REPLICAS_UNKNOWN
     may_stay = candidate.autoscaler.mode in places.MAY_STAY
     if (
         chosen is Action.EVICT
@@ -71,6 +73,11 @@ def decide(
     if decide_alone(reduced, context, disruptable=disruptable, lacking={}) is Action.RESIZE:
         return reduced, Action.RESIZE
     return candidate, chosen
+
+
+def _is_uncounted(candidate: Candidate, context: PlanContext) -> bool:
+    group = context.group_of(candidate.pod)
+    return group is not None and group.configured is None
 
 
 def shortages(

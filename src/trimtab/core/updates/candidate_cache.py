@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards import disruption_budgets
+from trimtab.core.guards.convergence import RESIZE_STANDS_AFTER
 from trimtab.core.guards.degradation import Degradation
 from trimtab.core.model import matching
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName
@@ -326,6 +327,7 @@ def spans_of(
     if updated is not None:
         yield updated, settings.cool_down
         yield updated, ANSWERED_WITHIN
+        yield updated, RESIZE_STANDS_AFTER
     if memory.governed_since is not None:
         yield memory.governed_since, settings.role_dwell
 

@@ -7,6 +7,7 @@ from trimtab.core.changes import change, kept_sizes
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.guards import disruption_budgets
+from trimtab.core.guards.convergence import RESIZE_STANDS_AFTER
 from trimtab.core.model import autoscalers, cap_notes
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.cap_notes import Note, NoteKind
@@ -120,7 +121,8 @@ def standing_of(
 ) -> disruption_budgets.GroupPermission | HoldReason:
     """Return what the replica group permits, or why none of its pods may be touched.
 
-    Of a small group no pod is evicted, but one that is OOM-killed early may grow in all modes.
+    Of a group that is small, or of unknown size, no pod is evicted. But one that is OOM-killed
+    early may grow in all modes.
     """
     standing = disruption_budgets.standing(
         context.group_of(facts.pod),
@@ -128,8 +130,8 @@ def standing_of(
         context.settings.disruption,
         can_resize=context.resizes(facts.pod),
     )
-    is_small = standing is HoldReason.BELOW_MIN_REPLICAS
-    if is_small and facts.quick_oom and context.resizes(facts.pod):
+    is_closed = standing in (HoldReason.BELOW_MIN_REPLICAS, HoldReason.REPLICAS_UNKNOWN)
+    if is_closed and facts.quick_oom and context.resizes(facts.pod):
         return disruption_budgets.GroupPermission.RESIZE_ONLY
     return standing
 
@@ -165,7 +167,9 @@ def _restraint(facts: CheckInputs, context: PlanContext) -> HoldReason | None:
     """Return why the pod may only grow in place, if it can."""
     if is_cooling(facts, context):
         return HoldReason.COOL_DOWN
-    if was_left_small(facts, context) or dies_on(facts, context):
+    if was_left_small(facts, context):
+        return HoldReason.NOT_CONVERGING
+    if dies_on(facts, context) and _may_evict_no_more(facts, context):
         return HoldReason.NOT_CONVERGING
     return HoldReason.WORKLOAD_DEGRADED if is_degraded(facts, context) else None
 
@@ -211,11 +215,16 @@ def facts_about(
 
 
 def is_cooling(facts: CheckInputs, context: PlanContext) -> bool:
-    """Return True if the pod was changed a moment ago and no OOM kill makes it urgent."""
+    """Return True if the pod was changed a moment ago and no OOM kill makes it urgent.
+
+    A resize that was undone is not repeated before it is known whether it stands (F16).
+    """
     updated = facts.memory.last_updated_at
-    if updated is None or facts.quick_oom:
+    if updated is None:
         return False
     passed = context.now - updated
+    if facts.quick_oom:
+        return passed < RESIZE_STANDS_AFTER and lacks_what_was_asked(facts.pod, facts.memory.resize)
     if passed >= context.settings.cool_down:
         return False
     # A pod that its node can never resize is as small as it was.
@@ -277,13 +286,27 @@ def acts_in_vain(facts: CheckInputs, context: PlanContext) -> bool:
 
 
 def dies_on(facts: CheckInputs, context: PlanContext) -> bool:
-    """Return True if the pod is OOM-killed early, and evictions of the workload had no effect.
+    """Return True if the pod is OOM-killed early, and changes of the workload had no effect.
 
-    Growth in place repeats none of them.
+    It may grow in place all the same, once: that repeats no change of its own.
     """
-    is_in_vain = acts_in_vain(facts, context) and facts.quick_oom
-    is_open = facts.workload in context.snapshot.evicted_in_vain and context.resizes(facts.pod)
-    return is_in_vain and is_open
+    return (
+        facts.quick_oom
+        and context.resizes(facts.pod)
+        and acts_in_vain(facts, context)
+        and not lacks_what_was_asked(facts.pod, facts.memory.resize)
+    )
+
+
+def _may_evict_no_more(facts: CheckInputs, context: PlanContext) -> bool:
+    """Return True if the last change without effect was an eviction, or too many had none.
+
+    A few resizes without effect say nothing about evictions.
+    """
+    workload, snapshot = facts.workload, context.snapshot
+    record = None if workload is None else snapshot.convergence.get(workload)
+    failures = 0 if record is None else record.failures
+    return workload in snapshot.evicted_in_vain or failures >= context.settings.max_misses
 
 
 def was_left_small(facts: CheckInputs, context: PlanContext) -> bool:

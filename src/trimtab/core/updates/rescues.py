@@ -37,6 +37,7 @@ _LASTING: Final = frozenset(
         HoldReason.NO_NODE_FOR_SUCCESSOR,
         HoldReason.POD_DISRUPTION_BUDGET,
         HoldReason.QUOTA_EXCEEDED,
+        HoldReason.REPLICAS_UNKNOWN,
         HoldReason.RESIZE_DEFERRED,
         HoldReason.RESIZE_INFEASIBLE,
         HoldReason.REVISION_STAGED,
@@ -105,7 +106,12 @@ def part_to_rescue(
     candidate: Candidate, reason: HoldReason, context: PlanContext, spent: Spent
 ) -> Candidate | None:
     """Return the candidate with what ends its OOM kills, if its whole change is not allowed."""
-    if not _may_last(reason, candidate, spent):
+    if reason is HoldReason.EFFECT_AWAITED:
+        # Where a LimitRange refuses the resize, the refusal would keep the pod from its eviction.
+        may_last = context.judge(candidate.pod, candidate.autoscaler).cut is None
+    else:
+        may_last = _may_last(reason, candidate, spent)
+    if not may_last:
         return None
     return _part_in_place(candidate, context, spent)
 

@@ -186,9 +186,15 @@ class Serving:
         """
         request = f"resize pods {pod.namespace}/{pod.name}"
         before = self._find(request, pod)
-        if not pods.asks_for_same(before, pod):
+        if before.uid != pod.uid or not pods.asks_for_same(before, pod):
             raise conflict(request, "the pod asks for another size")
-        after = resized(before, _patched(request, before, pod, patch))
+        try:
+            patched = apply_patch(before, patch)
+        except PatchError as error:
+            # The size is the one that was seen, so the patch itself is at fault.
+            code = HTTPStatus.UNPROCESSABLE_ENTITY
+            raise refuse(request, code, f"the patch does not apply: {error}") from error
+        after = resized(before, patched)
         # Limit ranges do not apply to pods that are being deleted.
         ranges = [] if before.is_deleting else self._world.limit_ranges_in(before.namespace)
         after = limit_ranges.with_defaults(after, ranges)

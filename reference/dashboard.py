@@ -143,7 +143,7 @@ _WORKS: Final = Row(
         ),
         Panel(
             "What goes wrong, a minute",
-            "The log tells each of these with its error.",
+            "The log has each of these with its error.",
             (
                 Query(
                     "60 * sum by (step) (rate(vpa_recommender_problems_total[$__rate_interval]))",

@@ -463,7 +463,7 @@ def test_a_mistyped_variable_is_a_warning(command: str) -> None:
     run = start([command, "--kubeconfig=/nowhere/config"], **variables)
 
     assert warnings_of(run) == [
-        "variable TRIMTAB_ADRESS is that of no flag and is ignored; did you mean TRIMTAB_ADDRESS?"
+        "variable TRIMTAB_ADRESS belongs to no flag and is ignored; did you mean TRIMTAB_ADDRESS?"
     ]
 
 
@@ -473,7 +473,7 @@ def test_a_mistyped_variable_is_refused_where_flags_are_to_be_known(words: list[
 
     assert (run.returncode, run.stdout) == (2, "")
     assert ONE_LINE.fullmatch(run.stderr), run.stderr
-    assert "TRIMTAB_MIN_REPLICA is that of no flag; did you mean TRIMTAB_MIN_REPLICAS?" in (
+    assert "TRIMTAB_MIN_REPLICA belongs to no flag; did you mean TRIMTAB_MIN_REPLICAS?" in (
         run.stderr
     )
 

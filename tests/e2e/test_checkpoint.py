@@ -96,7 +96,7 @@ def test_checkpoints_move_to_the_bit_and_recommenders_start_from_them(
         "metadata": None
     }
     assert there.returncode == 1
-    assert f"{namespace}/web-app: it exists; --overwrite" in there.stderr
+    assert f"{namespace}/web-app: it exists already; --overwrite replaces it" in there.stderr
     assert (tried.returncode, missing) == (0, 404)
     assert back.stdout == "1 checkpoint imported\n"
     assert after == before

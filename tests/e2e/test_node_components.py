@@ -122,7 +122,7 @@ def test_usage_becomes_a_recommendation_that_running_and_new_pods_get(
     assert explained["numbers"]["source"] == "recommender"
     assert [each["pod"] for each in explained["plan"]["pods"]] == [after[0]["metadata"]["name"]]
     teller = installation.pods()["updater"]["metadata"]["name"]
-    assert explained["plan"]["remarks"] == [f"told by the pod {teller} in {NAMESPACE}"]
+    assert explained["plan"]["remarks"] == [f"answered by the pod {teller} in {NAMESPACE}"]
 
 
 def test_pods_run_without_root_on_a_root_that_nobody_can_write_to(

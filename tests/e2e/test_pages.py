@@ -236,7 +236,7 @@ def test_explain_finds_a_secured_component_through_the_api_server(
         patience_seconds=SLOW_SECONDS,
     )
 
-    assert found["plan"]["remarks"][0] == f"told by the pod {installed} in {scene.namespace}"
+    assert found["plan"]["remarks"][0] == f"answered by the pod {installed} in {scene.namespace}"
 
 
 @pytest.mark.usefixtures("installed")
@@ -262,7 +262,7 @@ def test_who_has_the_role_for_it_gets_explanations_of_components(
         person.leave()
 
     assert found["plan"]["source"] == "updater"
-    assert found["plan"]["remarks"][0] == f"told by the pod {installed} in {scene.namespace}"
+    assert found["plan"]["remarks"][0] == f"answered by the pod {installed} in {scene.namespace}"
 
 
 def test_explain_says_what_it_lacks_where_it_gets_no_token(

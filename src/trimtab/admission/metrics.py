@@ -129,11 +129,11 @@ SELF_TESTS: Final = Counter(
 )
 SELF_TEST_PASSED: Final = Gauge(
     "vpa_admission_controller_self_test_passed",
-    "Whether a new pod would get our patch: 1 if the last self-test passed, 0 if not.",
+    "1 if the last self-test passed, so that new pods get our patch; 0 if it failed.",
 )
 UPKEEP_STEPS: Final = Counter(
     "vpa_admission_controller_upkeep_steps",
-    "Steps that were taken to be asked and believed, by kind.",
+    "Steps taken to keep the webhook registered and its certificate trusted, by kind.",
     ["step"],
 )
 UPKEEP_FAILURES: Final = Counter(

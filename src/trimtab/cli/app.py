@@ -78,8 +78,8 @@ app.command(
     help="""Learn what containers use, and recommend what they should request.
 
     Flags have the names and defaults of the original's. Each can be set by the environment, too:
-    --recommender-interval is TRIMTAB_RECOMMENDER_INTERVAL. The exit code is 0 if it was told to
-    end, 1 if there is no cluster, and 2 if the flags make no sense.
+    --recommender-interval is TRIMTAB_RECOMMENDER_INTERVAL. The exit code is 0 after SIGTERM
+    or Ctrl-C, 1 if there is no cluster, and 2 if the flags make no sense.
 
     For example:
       trimtab recommender --kubeconfig ~/.kube/config
@@ -96,7 +96,7 @@ app.command(
 
     What it would do, or why it does nothing, is shown for each pod at /plan. Flags have the names
     of the original's. Each can be set by the environment, too: --updater-interval is
-    TRIMTAB_UPDATER_INTERVAL. The exit code is 0 if it was told to end, 1 if there is no cluster,
+    TRIMTAB_UPDATER_INTERVAL. The exit code is 0 after SIGTERM or Ctrl-C, 1 if there is no cluster,
     and 2 if the flags make no sense.
 
     For example:
@@ -113,8 +113,8 @@ app.command(
     help="""Give new pods the size that is recommended for them, and check autoscalers.
 
     Flags have the names and defaults of the original's. Each can be set by the environment, too:
-    --webhook-service is TRIMTAB_WEBHOOK_SERVICE. The exit code is 0 if it was told to end, 1 if
-    there is no cluster or no certificate, and 2 if the flags make no sense.
+    --webhook-service is TRIMTAB_WEBHOOK_SERVICE. The exit code is 0 after SIGTERM or Ctrl-C,
+    1 if there is no cluster or no certificate, and 2 if the flags make no sense.
 
     For example:
       trimtab admission-controller --register-webhook=true
@@ -130,7 +130,7 @@ app.command(
 
     A workload names its lease by the annotation trimtab.dev/role-lease. How each stands is shown at
     /roles. Every flag can be set by the environment, too: --role-label is TRIMTAB_ROLE_LABEL. The
-    exit code is 0 if it was told to end, 1 if there is no cluster, and 2 if the flags make no
+    exit code is 0 after SIGTERM or Ctrl-C, 1 if there is no cluster, and 2 if the flags make no
     sense.
 
     For example:
@@ -144,12 +144,12 @@ app.command(
     "trimtab.cli.components.run:run_all",
     name="run",
     usage="Usage: trimtab run [OPTIONS]",
-    help="""Run all components in one process, beside the cluster that kubectl would ask.
+    help="""Run all components in one process, on the cluster that kubectl uses.
 
     For small clusters and trials. Recommender, updater and admission controller, with --roles the
     role keeper too, share one log, one address and one view of the cluster. Each flag of a
-    component is one here, by the same name. The exit code is 0 if it was told to end, 1 if there is
-    no cluster or a component broke, and 2 if the flags make no sense.
+    component is one here, by the same name. The exit code is 0 after SIGTERM or Ctrl-C, 1 if
+    there is no cluster or a component broke, and 2 if the flags make no sense.
 
     For example:
       trimtab run
@@ -199,9 +199,9 @@ app.command(
 
     Looks at the API server, rights, CRDs, components, leases, the webhook and its certificate, the
     metrics API, Prometheus, and at all autoscalers. Nothing is changed. The exit code is 0 if
-    nothing is worse than a note, 3 if there are problems (with --strict: or warnings, or something
-    that nobody could look at), 1 if there is no cluster or nothing of it may be looked at, and 2 if
-    the flags make no sense.
+    nothing is worse than a note, 3 if there are problems (with --strict: or warnings, or a check
+    that could not run), 1 if there is no cluster or no right to read any of it, and 2 if the flags
+    make no sense.
 
     For example:
       trimtab doctor
@@ -210,7 +210,7 @@ app.command(
 )
 _checkpoint = cyclopts.App(
     name="checkpoint",
-    help="""Look into what recommenders remember across restarts, take it out, and put it back.
+    help="""Inspect, export and import checkpoints, which recommenders keep across restarts.
 
     For example:
       trimtab checkpoint inspect -A
@@ -265,13 +265,13 @@ app.command(
     "trimtab.cli.explain.command:explain",
     name="explain",
     usage="Usage: trimtab explain (NAME | vpa/NAME | pod/NAME) [OPTIONS]",
-    help="""Tell why an autoscaler recommends these numbers, and why nothing is done, or something.
+    help="""Explain the numbers of an autoscaler, and why its pods are changed or left alone.
 
-    Each number step by step: samples, percentile, margin, confidence, minimum, caps. Of each pod
-    all that is asked before it is changed, with when it passes, and what the next pod would get.
-    Components that run are asked, if they can be reached; else it is worked out from what the
-    cluster stores, for which reading is enough. The exit code is 0, 1 if there is no cluster or no
-    such thing, and 2 if the flags make no sense.
+    Each number step by step: samples, percentile, margin, confidence, minimum, caps. For each pod:
+    every check before a change, when the check will pass, and what the next pod would get. Running
+    components answer if they can be reached. Otherwise the answer is computed from what the cluster
+    stores, for which the right to read is enough. The exit code is 0, 1 if there is no cluster or
+    no such autoscaler or pod, and 2 if the flags make no sense.
 
     For example:
       trimtab explain web -n shop
@@ -296,11 +296,10 @@ app.command(
     "trimtab.cli.backtest.command:backtest",
     name="backtest",
     usage="Usage: trimtab backtest (--trace FILE | --namespace NAME...) [OPTIONS]",
-    help="""Replay recorded usage under policies, and tell what they would have done.
+    help="""Replay recorded usage under policies, and show what each would have done.
 
-    The real decisions of the recommender and the updater, beside what is requested today, what the
-    original would do, and what somebody could do who knows what comes. All figures are told for
-    one workload.
+    Compares the real decisions of the recommender and the updater with the requests of today, with
+    the original, and with a policy that knows the future. All figures are for one workload.
 
     For example:
       trimtab backtest --trace usage.csv.gz
@@ -329,8 +328,8 @@ app.command(
     usage="Usage: trimtab completion bash|zsh|fish",
     help="""Print the script by which a shell completes commands, flags and names.
 
-    Sourced in the start file of a shell, it is always there. As a plugin of kubectl it needs none:
-    kubectl asks by itself.
+    Source it in the start file of your shell. The plugin of kubectl needs no script: kubectl asks
+    the plugin itself.
 
     For example:
       source <(trimtab completion bash)

@@ -77,7 +77,7 @@ def _remarks(subject: AutoscalerState, settings: RecommenderSettings) -> Iterato
         wrong = subject.unsupported
         yield f"what was published before stays: {wrong.reason} {wrong.detail}".rstrip()
     if subject.history_missed_at is not None:
-        yield "history from elsewhere is outstanding: nothing falls below what was said"
+        yield "history from elsewhere is outstanding: nothing falls below what was published"
     if subject.is_ours:
         publishing = settings.publishing
         yield (

@@ -53,7 +53,7 @@ def test_there_is_a_sentence_for_each_check_that_passes(kind: CheckKind) -> None
 
     assert explanation[kind]
     assert tell_check(PodCheck(kind, CheckVerdict.UNKNOWN), BARE, SETTINGS) == (
-        "only a running updater could tell"
+        "only a running updater knows"
     )
 
 
@@ -63,7 +63,7 @@ def test_of_a_resize_in_a_small_workload_it_is_said_why_that_is_no_obstacle() ->
     assert sentences[CheckKind.REPLICAS] == (
         "its owner has 1 live pods, fewer than 2, but a resize without a restart needs no others"
     )
-    assert sentences[CheckKind.BUDGET] == "not asked for resizes in place"
+    assert sentences[CheckKind.BUDGET] == "does not apply to resizes in place"
 
 
 def test_of_a_kill_that_a_little_more_memory_does_not_cure_the_figures_are_told() -> None:
@@ -75,7 +75,7 @@ def test_of_a_kill_that_a_little_more_memory_does_not_cure_the_figures_are_told(
     sentences = told(snapshot_of(pods, autoscaler, resizes_in_place=False))
 
     assert sentences[CheckKind.CHANGE] == (
-        "killed for want of memory, but requests are off by 1 %, less than 10 %"
+        "OOM-killed, but requests are off by 1 %, less than 10 %"
     )
 
 
@@ -84,13 +84,13 @@ def test_of_a_kill_that_a_little_more_memory_does_not_cure_the_figures_are_told(
     [
         pytest.param(
             amounts(101, 100 * MIB),
-            "killed for want of memory, but its target has no more of it, and requests are off "
+            "OOM-killed, but its target has no more of it, and requests are off "
             "by 1 %, less than 10 %",
             id="a little more cpu",
         ),
         pytest.param(
             amounts(100, 100 * MIB),
-            "killed for want of memory, but its target is what it has",
+            "OOM-killed, but its target is what it has",
             id="nothing more",
         ),
     ],

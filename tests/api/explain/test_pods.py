@@ -72,7 +72,7 @@ def test_the_end_of_a_boost_says_why_it_ends() -> None:
     (invalid,) = page(snapshot_of(several(1), an_autoscaler(UP, boost=CpuBoost()))).pods
 
     assert (over.action, over.reason) == ("Unboost", "BoostOver")
-    assert "boosted" in invalid.containers[0].next_notes[0]
+    assert "startupBoost" in invalid.containers[0].next_notes[0]
 
 
 def test_who_asks_reads_what_was_written() -> None:

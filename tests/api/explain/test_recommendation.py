@@ -88,7 +88,7 @@ def test_whole_cores_kills_and_units_are_told_where_they_count() -> None:
     cpu, memory = (rules(each) for each in page(world).containers[0].resources)
 
     assert cpu["integerCpu"].startswith("up to whole cores")
-    assert memory["oomKills"].startswith("a kill for want of memory showed that 604857600")
+    assert memory["oomKills"].startswith("an OOM kill showed that 604857600")
     assert memory["rounding"] == "to two decimals of its unit"
 
 

@@ -191,7 +191,7 @@ async def test_one_damaged_checkpoint_keeps_all_from_being_stored(
     assert (done.code, target.stored()) == (1, [])
     first, last = done.err.splitlines()
     assert told in first
-    assert last == "trimtab: nothing was imported: 1 flaw, told above"
+    assert last == "trimtab: nothing was imported: 1 flaw, see above"
 
 
 async def test_what_is_there_is_replaced_only_on_demand(run: Run, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_what_is_there_is_replaced_only_on_demand(run: Run, tmp_path: Path
     done = await run(target, "import", file, "--overwrite")
 
     assert (refused.code, left) == (1, 1)
-    assert "shop/web-app: it exists; --overwrite" in refused.err
+    assert "shop/web-app: it exists already; --overwrite replaces it" in refused.err
     assert (tried.code, still) == (0, 1)
     assert tried.out == "2 checkpoints can be imported; nothing was stored\n"
     assert (done.code, done.out) == (0, "2 checkpoints imported\n")

@@ -97,7 +97,7 @@ def test_admission_is_left_out_with_a_warning_where_nobody_could_reach_it(
         monkeypatch.setenv(name, value)
     main.main(["run", f"--kubeconfig={tmp_path}/none", "--port=0", *flags])
 
-    assert capsys.readouterr().err.count("or say --no-admission") == warnings
+    assert capsys.readouterr().err.count("or pass --no-admission") == warnings
 
 
 def test_every_flag_of_a_component_is_one_of_run_by_its_own_name() -> None:

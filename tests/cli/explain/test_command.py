@@ -152,7 +152,7 @@ async def test_an_autoscaler_whose_pods_obey_another_one_says_which(
     done = await explain(cluster, "younger")
 
     assert "  - its pods obey web: the oldest that acts on pods is in charge\n" in done.out
-    assert "Nothing is planned: no pod that runs obeys it." in done.out
+    assert "Nothing is planned: it governs no running pod." in done.out
     assert "obey" not in (await explain(cluster, "web")).out
 
 
@@ -359,8 +359,8 @@ async def test_components_are_found_where_doctor_finds_them_and_asked_through_th
     assert (found["plan"]["source"], found["plan"]["waiting"]) == ("updater", 2)
     assert found["numbers"]["source"] == "checkpoints"
     assert "Plan of the updater that runs" in text
-    assert "2 acts wait for their turn" in text
-    assert f"- told by the pod updater-0 in {namespace}" in text
+    assert "2 changes wait for the rate limits" in text
+    assert f"- answered by the pod updater-0 in {namespace}" in text
 
 
 async def test_a_component_is_asked_where_tenants_may_see_no_other_namespace(
@@ -379,7 +379,7 @@ async def test_a_component_is_asked_where_tenants_may_see_no_other_namespace(
     monkeypatch.setattr(ReadableCluster, "answer", answer_tenant)
     found = await records(explain, cluster, "web")
 
-    assert found["plan"]["remarks"][0] == "told by the pod updater-0 in trimtab-system"
+    assert found["plan"]["remarks"][0] == "answered by the pod updater-0 in trimtab-system"
 
 
 @pytest.mark.parametrize(
@@ -419,8 +419,8 @@ async def test_of_several_installations_the_usual_or_the_named_one_is_asked(
     usual = await records(explain, cluster, "web")
     named = await records(explain, cluster, "web", "--components-namespace", "shop")
 
-    assert usual["plan"]["remarks"][0] == "told by the pod updater-0 in trimtab-system"
-    assert named["plan"]["remarks"][0] == "told by the pod updater-0 in shop"
+    assert usual["plan"]["remarks"][0] == "answered by the pod updater-0 in trimtab-system"
+    assert named["plan"]["remarks"][0] == "answered by the pod updater-0 in shop"
 
 
 async def test_a_pod_that_calls_itself_a_component_is_not_believed(

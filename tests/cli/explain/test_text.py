@@ -171,7 +171,7 @@ def test_pods_that_are_left_out_are_counted() -> None:
 
 
 def test_without_pods_nothing_is_planned() -> None:
-    assert "Nothing is planned: no pod that runs obeys it." in text(with_pods())
+    assert "Nothing is planned: it governs no running pod." in text(with_pods())
 
 
 def test_names_and_texts_of_others_cannot_command_a_terminal() -> None:

@@ -258,7 +258,7 @@ async def test_a_doctor_that_may_see_nothing_does_not_call_that_well(
     done = await start(("doctor", *more), server.write_kubeconfig(tmp_path / "config"))
 
     assert done.code == code, done
-    assert done.err.splitlines()[-1].startswith("trimtab: nothing could be looked at")
+    assert done.err.splitlines()[-1].startswith("trimtab: no check could run")
     assert "may not list version" not in done.out
 
 

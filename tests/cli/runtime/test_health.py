@@ -122,7 +122,7 @@ def test_nothing_is_expected_of_a_loop_that_has_lost_its_lease(
         pytest.param(
             View(OLDEST_VIEW + MINUTE),
             [],
-            ["nothing was heard of the cluster for 360 s"],
+            ["no answer from the cluster for 360 s"],
             id="a view that is too old",
         ),
         pytest.param(

@@ -48,7 +48,7 @@ _REASONS: Final = {
     HoldReason.ADMISSION_ABSENT: "no admission controller would give its successor the new size",
     HoldReason.NOT_CONVERGING: "earlier changes did not show on the workload's pods",
     HoldReason.WORKLOAD_DEGRADED: "fewer pods are ready than before the workload was changed",
-    HoldReason.NO_OWNER: "the pod has no owner, and nobody would bring it back",
+    HoldReason.NO_OWNER: "the pod has no owner that would replace it",
     HoldReason.REPLICAS_UNKNOWN: "how many pods its owner wants is not known, or none",
     HoldReason.BELOW_MIN_REPLICAS: "its owner has fewer pods than minReplicas",
     HoldReason.BUDGET_SPENT: "as many pods of its owner as may be are down",
@@ -100,14 +100,14 @@ _PASSES: Final = {
     CheckKind.POD_DISRUPTION_BUDGET: "none refused its eviction of late",
     CheckKind.EARLIER_EVICTIONS: "those had their effect",
     CheckKind.QUOTA: "all leave room for what it needs",
-    CheckKind.PAUSE: "nobody says to wait",
+    CheckKind.PAUSE: "nothing asks to wait",
 }
 _WAYS_OUT: Final[Mapping[Action | None, str]] = {
     Action.EVICT: "its successor goes elsewhere",
     Action.RESIZE: "only the rest is resized",
 }
 _RESOURCES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
-_UNKNOWN: Final = "only a running updater could tell"
+_UNKNOWN: Final = "only a running updater knows"
 
 
 def tell_check(check: PodCheck, explanation: PodExplanation, settings: PlanSettings) -> str:
@@ -130,10 +130,10 @@ def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
     if kind is CheckKind.BOOST:
         return "the pod is not boosted"
     if isinstance(explanation.outcome, Unboost) or explanation.autoscaler is None:
-        return "not asked for the end of a boost"
+        return "does not apply to the end of a boost"
     if explanation.way is Action.RESIZE:
-        return "not asked for resizes in place"
-    return "not asked while others fail"
+        return "does not apply to resizes in place"
+    return "not checked while other checks fail"
 
 
 def _tell_detail(check: PodCheck, explanation: PodExplanation, _: PlanSettings) -> str:
@@ -157,7 +157,7 @@ def _tell_change(check: PodCheck, explanation: PodExplanation, settings: PlanSet
     if change.outside_bounds:
         return f"requests are off by {by}, and outside the recommended bounds"
     if explanation.quick_oom:
-        return f"killed for want of memory soon after its start, and off by {by}"
+        return f"OOM-killed soon after its start, and off by {by}"
     return f"requests are off by {by}, inside the recommended bounds"
 
 
@@ -165,11 +165,11 @@ def _tell_small_change(
     reason: HoldReason, explanation: PodExplanation, settings: PlanSettings
 ) -> str:
     if reason is HoldReason.INSIDE_BOUNDS and explanation.is_killed_early:
-        return "killed for want of memory, but its target is what it has"
+        return "OOM-killed, but its target is what it has"
     if reason is HoldReason.SCALED_HORIZONTALLY and explanation.is_cure_held:
         return "OOM-killed, but its memory is left to a HorizontalPodAutoscaler"
     if reason is HoldReason.CHANGE_TOO_SMALL:
-        killed = "killed for want of memory, but " if explanation.is_killed_early else ""
+        killed = "OOM-killed, but " if explanation.is_killed_early else ""
         gets = "" if explanation.quick_oom or not killed else "its target has no more of it, and "
         by, least = _difference(explanation), settings.thresholds.smallest_change
         return f"{killed}{gets}requests are off by {by}, less than {100 * least:.3g} %"
@@ -186,7 +186,7 @@ def _tell_lifetime(check: PodCheck, explanation: PodExplanation, settings: PlanS
     if check.reason is not None:
         return f"inside its bounds a pod is left alone for {durations.brief(least)}; {runs}"
     if explanation.change.outside_bounds or explanation.quick_oom:
-        return "does not matter: it is outside its bounds, or was killed for want of memory"
+        return "does not matter: it is outside its bounds, or was OOM-killed"
     if age is not None and age < least:
         return "does not matter: its role has changed since it started or was changed"
     return f"{runs}, and {durations.brief(least)} are enough"
@@ -504,7 +504,7 @@ def _next_notes(name: str, newcomer: NextPod) -> Iterator[str]:
     if name in newcomer.misfits:
         yield "unchanged, since the resources of the pod itself leave no room"
     if newcomer.is_boost_invalid:
-        yield "unchanged, since nobody says by how much it is to be boosted"
+        yield "unchanged, since its startupBoost names no valid factor or quantity"
 
 
 def _amounts(amounts: Resources | None) -> Mapping[str, str] | None:

@@ -121,8 +121,8 @@ def _oom_kills(subject: _Subject) -> StepRule:
     if not need and _is_held(subject):
         return StepRule("the held target answers kills by itself", applies=False)
     if not need:
-        return StepRule("no kill for want of memory is remembered", applies=False)
-    return StepRule(f"a kill for want of memory showed that {subject.show(need)} are needed")
+        return StepRule("no OOM kill is remembered", applies=False)
+    return StepRule(f"an OOM kill showed that {subject.show(need)} are needed")
 
 
 def _rounding(subject: _Subject) -> StepRule:
@@ -163,7 +163,7 @@ def _max_allowed(subject: _Subject) -> StepRule:
 
 def _relearning(_: _Subject) -> StepRule:
     return StepRule(
-        "a history was lost: until there is one again, nothing falls below what was said"
+        "a history was lost: until there is one again, nothing falls below what was published"
     )
 
 

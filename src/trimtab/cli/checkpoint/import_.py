@@ -98,7 +98,7 @@ def _refuse(flaws: Sequence[str]) -> None:
     for flaw in flaws:
         read_cluster.say(f"trimtab: {flaw}")
     number = f"{len(flaws)} flaw" + "s" * (len(flaws) != 1)
-    raise FailedError(f"nothing was imported: {number}, told above")
+    raise FailedError(f"nothing was imported: {number}, see above")
 
 
 async def _store(
@@ -110,7 +110,12 @@ async def _store(
     _refuse([f"there is no namespace {name}; --namespace-map {name}=NEW" for name in missing])
     existing = await checkpoints.find_existing(client, manifests)
     if not overwrite:
-        _refuse([f"{'/'.join(place)}: it exists; --overwrite" for place in sorted(existing)])
+        _refuse(
+            [
+                f"{'/'.join(place)}: it exists already; --overwrite replaces it"
+                for place in sorted(existing)
+            ]
+        )
     for warning in (*await _find_orphans(visited, manifests), *await _find_recommenders(visited)):
         read_cluster.say(f"trimtab: warning: {warning}")
     await checkpoints.write_all(client, manifests, existing, is_trial=is_trial)

@@ -151,7 +151,7 @@ def make_part(
 
 def _count_workers(asked: int) -> int:
     if asked < 0:
-        raise UsageError(f"--workers: {asked} is less than none")
+        raise UsageError(f"--workers must be at least 0, not {asked}")
     return workers.count_workers(asked)
 
 

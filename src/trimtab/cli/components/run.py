@@ -31,8 +31,8 @@ _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _WITHOUT_CLUSTER: Final = "to see everything at work without a cluster: trimtab demo"
 _WITHOUT_ADMISSION: Final = (
     "the admission controller is left out, since the API server finds no Service for it outside of"
-    " the cluster: let it be asked by --register-by-url --webhook-address=https://HOST"
-    " --webhook-port=8000, or say --no-admission"
+    " the cluster: register it by --register-by-url --webhook-address=https://HOST"
+    " --webhook-port=8000, or pass --no-admission"
 )
 
 

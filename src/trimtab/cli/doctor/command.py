@@ -110,7 +110,7 @@ _FAILED: Final = 1
 _OPEN_TO_ALL: Final = frozenset({"server", "clock", "rights", "history"})
 """Checks that need no right in the cluster."""
 _BLIND: Final = (
-    "nothing could be looked at, so it is not known whether all is well; "
+    "no check could run, so the state of the installation is unknown; "
     "the remedies above say what is missing"
 )
 _CONNECT_PATIENCE: Final = timedelta(seconds=5)
@@ -169,7 +169,7 @@ def doctor(
         output: How it is written.
         check: Make only these checks.
         list_checks: List all checks, and make none.
-        strict: Count warnings, and what nobody could look at, as problems.
+        strict: Count warnings, and checks that could not run, as problems.
         where: Which cluster is looked at.
         past: Where past usage is found.
     """

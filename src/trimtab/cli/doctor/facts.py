@@ -254,14 +254,14 @@ class Examination:
             counting = diagnosis.count_addresses(self._client, webhook.address)
             addresses = await diagnosis.attempt(counting, "the webhook's Service", patience)
         trying = self._try_pods(registration)
-        trial = await diagnosis.attempt(trying, "a pod that was tried", patience)
+        trial = await diagnosis.attempt(trying, "a trial pod", patience)
         return WebhookFacts(mutators, addresses, trial)
 
     async def _try_pods(self, registration: Registration | None) -> Trial | Unseen:
         """Dry-run a pod in the namespaces of the self-test, until one gets its patch."""
         if registration is None:
-            return Unseen("no pod was tried, for there is no webhook")
-        found: Trial | Unseen = Unseen("no pod was tried")
+            return Unseen("no trial pod was sent, because no webhook is registered")
+        found: Trial | Unseen = Unseen("no trial pod was sent")
         for namespace in list_trial_namespaces(registration, await self._lease_namespaces()):
             found = await self._try_pod(namespace)
             if not isinstance(found, Unseen) and found.has_passed:
@@ -280,7 +280,7 @@ class Examination:
         ).run()
         if result.outcome in (SelfTestOutcome.RIGHT_MISSING, SelfTestOutcome.UNREACHABLE):
             return Unseen(
-                f"no pod was tried: {result.detail}",
+                f"no trial pod was sent: {result.detail}",
                 f"allow yourself to create pods in {namespace} (it is a dry run: none is made)",
             )
         return Trial(result.has_passed, result.detail)

@@ -71,7 +71,9 @@ async def ask_component_rights(
         return [Rights("components", "their work", installed)]
     ours = [one for one in installed if one.is_ours]
     if not ours:
-        unseen = Unseen("no Deployment here runs a component of Trimtab, so nobody can be asked")
+        unseen = Unseen(
+            "no Deployment here runs a component of Trimtab, so no service account can be checked"
+        )
         return [Rights("components", "their work", unseen)]
     found = []
     for one in ours:

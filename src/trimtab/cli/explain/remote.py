@@ -242,5 +242,5 @@ async def _find_way(client: Client, component: Installed) -> _Way:
 
 def _sign(page: _PageT, pod: Pod) -> _PageT:
     """Return the page with a first remark that names the pod it comes from."""
-    remarks = (f"told by the pod {pod.name} in {pod.namespace}", *page.remarks)
+    remarks = (f"answered by the pod {pod.name} in {pod.namespace}", *page.remarks)
     return msgspec.structs.replace(page, remarks=remarks)

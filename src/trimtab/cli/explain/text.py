@@ -169,7 +169,7 @@ def _amounts(step: ShownStep, kind: Resource) -> list[str]:
 
 def _describe_bucket(target: ShownNumber, kind: Resource) -> str:
     if target.bucket is None:
-        return "by kills for want of memory alone"
+        return "by OOM kills alone"
     start, end = _amount(target.bucket.start, kind), _amount(target.bucket.end, kind)
     return f"target by bucket {target.bucket.index}, {start} to {end}"
 
@@ -196,9 +196,9 @@ def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
     for remark in page.remarks:
         yield from _wrap(remark, width, "  - ")
     if page.waiting:
-        yield f"  {page.waiting} acts wait for their turn: evictions and resizes have a pace."
+        yield f"  {page.waiting} changes wait for the rate limits of evictions and resizes."
     if not page.pods:
-        yield "  Nothing is planned: no pod that runs obeys it."
+        yield "  Nothing is planned: it governs no running pod."
     for pods in _alike(page.pods):
         yield ""
         is_done = page.source == PlansFrom.UPDATER.value

@@ -57,11 +57,11 @@ class TlsFlags:
     client_ca_file: Named = "/etc/tls-certs/caCert.pem"
     """The file of the authority that signed the certificate; callers are not checked by it."""
     tls_cert_file: Named = "/etc/tls-certs/serverCert.pem"
-    """The file of the certificate; without it we make our own."""
+    """The file of the certificate; without it the admission controller makes its own."""
     tls_private_key: Named = "/etc/tls-certs/serverKey.pem"
     """The file of its key."""
     reload_cert: Switch = False
-    """Load the files again when they change."""
+    """Reload the files when they change."""
     tls_ciphers: Text = ""
     """Ciphers for TLS 1.2 by their names in Go, separated by commas or colons."""
     min_tls_version: Named = "tls1_2"
@@ -74,19 +74,19 @@ class RegistrationFlags:
     """Flags for the registration of the webhook."""
 
     register_webhook: Switch = True
-    """Tell the API server by ourselves."""
+    """Register the webhook with the API server."""
     register_by_url: Switch = False
-    """Be asked at a URL instead of a Service."""
+    """Register the webhook by a URL instead of a Service."""
     webhook_service: Named = "vpa-webhook"
-    """The Service before us, in the namespace that the variable NAMESPACE names."""
+    """The Service of the webhook, in the namespace that the variable NAMESPACE names."""
     webhook_address: Text = ""
     """The beginning of the URL, with its scheme."""
     webhook_port: Text = ""
     """The port of the URL."""
     webhook_timeout_seconds: Whole = 5
-    """How long the API server waits for us."""
+    """How long the API server waits for an answer."""
     webhook_failure_policy_fail: Switch = False
-    """Let no pod be created while we do not answer."""
+    """Refuse every new pod while the webhook does not answer."""
     webhook_labels: Text = ""
     """Labels of the registration, as key:value,..."""
 
@@ -101,7 +101,7 @@ class CareFlags:
     hpa_conflict: HpaConflict = HpaConflict.HOLD
     """Where a HorizontalPodAutoscaler scales on a resource: leave that as it is, or change it."""
     cap_to_largest_node: Switch = True
-    """Let no pod become larger than the largest node; off where larger nodes come when needed."""
+    """Make no pod larger than the largest node; off where larger nodes come when needed."""
     max_boosted_priority: Whole = MAX_PRIORITY
     """Highest priority of pods that get a startup boost; others could preempt pods for it."""
     bind_address: Text = ""
@@ -112,9 +112,9 @@ class CareFlags:
     webhook_keys: Named = "trimtab-webhook-keys"
     """The Secret of the keys that we make where there is no certificate file."""
     webhook_inject_ca_from: Text = ""
-    """A certificate of cert-manager, as namespace/name, that the API server shall believe us by."""
+    """The Certificate of cert-manager, as namespace/name, whose CA the API server shall trust."""
     self_test: Switch = True
-    """Renew the status lease only while a pod that is tried gets our patch."""
+    """Renew the status lease only while a trial pod gets our patch."""
     workers: Whole = 1
     """How many processes answer; 0 for one per core. Each has a view of the cluster of its own."""
 

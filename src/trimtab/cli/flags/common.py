@@ -95,7 +95,7 @@ class LogFlags:
     log_format: LogFormat = LogFormat.JSON
     """One JSON object per line, or text for people."""
     v: Annotated[Whole, Parameter(name=("--v", "-v"))] = 4
-    """How much is told: from 5 on everything, below 1 only what goes wrong."""
+    """How much is logged: everything from 5 on, only warnings and errors below 1."""
 
 
 @flag_group("Command line", order=8)
@@ -136,7 +136,7 @@ class KlogFlags(IdleFlags):
     one_output: Switch = False
     """There is only one output."""
     log_backtrace_at: Named = ":0"
-    """Errors that nobody expected come with a trace."""
+    """Unexpected errors are logged with a trace."""
     log_dir: Text = ""
     """There are no log files."""
     log_file: Text = ""

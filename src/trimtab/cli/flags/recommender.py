@@ -41,13 +41,13 @@ class LoopFlags:
     address: Named = ":8942"
     """Where /metrics, /health-check and /readyz are served."""
     recommender_name: Named = "default"
-    """Autoscalers that name it are served; `default` serves those that name nobody, too."""
+    """Serve the autoscalers that name it; `default` also serves those that name no recommender."""
     recommender_interval: Span = timedelta(minutes=1)
     """How often usage is read and recommendations are made."""
     storage: Text = ""
     """With `prometheus` history comes from there, too; otherwise from checkpoints alone."""
     memory_saver: Switch = False
-    """Track only pods that some autoscaler is for."""
+    """Track only pods that an autoscaler governs."""
     update_worker_count: Whole = 10
     """How many writes may be under way at once."""
     checkpoints_timeout: Span = timedelta(minutes=1)
@@ -102,7 +102,7 @@ class EstimateFlags:
     confidence_interval_cpu: Span = timedelta(days=1)
     """How much history of CPU makes its bounds trustworthy."""
     confidence_interval_memory: Span = timedelta(days=1)
-    """The same for memory."""
+    """How much history of memory makes its bounds trustworthy."""
     humanize_memory: Switch = False
     """Deprecated: bring memory to two decimals of its binary unit."""
     round_cpu_millicores: Whole = 1
@@ -131,9 +131,9 @@ class LearningFlags:
     cpu_histogram_decay_half_life: Span = timedelta(days=1)
     """After this time a CPU sample weighs half as much."""
     oom_bump_up_ratio: Number = 1.2
-    """A container that was killed for want of memory needs so many times what it had."""
+    """A container that was OOM-killed needs this many times the memory that it had."""
     oom_min_bump_up_bytes: Number = 100.0 * MIB
-    """And at least so much more."""
+    """A container that was OOM-killed needs at least this much more memory."""
     use_external_metrics: Switch = False
     """Read usage from the external metrics API."""
     external_metrics_cpu_metric: Text = ""
@@ -148,9 +148,9 @@ class PrometheusFlags:
     """Flags for Prometheus, and the names of its metrics and labels."""
 
     prometheus_address: Named = "http://prometheus.monitoring.svc"
-    """Where Prometheus is."""
+    """The address of Prometheus, such as http://prometheus.monitoring:9090."""
     prometheus_insecure: Switch = False
-    """Do not check who Prometheus is."""
+    """Do not verify the certificate of Prometheus."""
     prometheus_cadvisor_job_name: Named = "kubernetes-cadvisor"
     """The job that scrapes usage; if there is none of this name, any job."""
     prometheus_query_timeout: Span = timedelta(minutes=5)
@@ -174,7 +174,7 @@ class PrometheusFlags:
     metric_for_pod_labels: Named = 'up{job="kubernetes-pods"}'
     """The metric that has the labels of pods; kube-state-metrics is found without it."""
     pod_label_prefix: Named = "pod_label_"
-    """With what the labels of pods begin there."""
+    """The prefix of the labels of pods there."""
     pod_namespace_label: Named = "kubernetes_namespace"
     """The label that is a pod's namespace there."""
     pod_name_label: Named = "kubernetes_pod_name"

@@ -42,7 +42,7 @@ class TogetherFlags:
     roles: Switch = False
     """Keep roles, too: see `trimtab roles`."""
     no_admission: Switch = False
-    """Leave out the admission controller, as where the API server has no way to reach it."""
+    """Leave out the admission controller, for example where the API server cannot reach it."""
 
 
 @flag_group("Recommender", order=1)

@@ -112,8 +112,8 @@ def list_stray(
             continue
         hint = suggest(variable, names)
         if is_strict:
-            raise UsageError(f"variable {variable} is that of no flag{hint}")
-        warnings.append(f"variable {variable} is that of no flag and is ignored{hint}")
+            raise UsageError(f"variable {variable} belongs to no flag{hint}")
+        warnings.append(f"variable {variable} belongs to no flag and is ignored{hint}")
     return warnings
 
 

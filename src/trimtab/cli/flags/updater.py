@@ -63,7 +63,7 @@ class ThresholdFlags:
     in_recommendation_bounds_eviction_lifetime_threshold: Span = timedelta(hours=12)
     """Inside its bounds a pod must be this old to be changed."""
     evict_after_oom_threshold: Span = timedelta(minutes=10)
-    """A container killed for want of memory within this time of its start cannot wait."""
+    """A container that is OOM-killed within this time of its start cannot wait."""
 
 
 @flag_group("How many pods at once", order=3)
@@ -91,7 +91,7 @@ class CareFlags:
     pause: Switch = False
     """Plan and show everything, and do nothing."""
     eviction_slow_start: Span = timedelta(minutes=10)
-    """How long after a start the rate limit grows until it is the full one."""
+    """How long after a start the rate limit takes to grow to its full value."""
     cool_down: Span = timedelta(minutes=5)
     """How long a changed pod neither shrinks nor restarts, unless it is OOM-killed early."""
     role_dwell: Span = timedelta(minutes=1)
@@ -118,11 +118,11 @@ class CareFlags:
     grow_only_under_requirements: Switch = False
     """Under requirements that only ask for growth, let resizes shrink nothing."""
     ignore_eviction_annotations: Switch = False
-    """Evict pods although safe-to-evict or do-not-disrupt asks everybody not to."""
+    """Evict pods although their annotation safe-to-evict or do-not-disrupt forbids it."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD
     """Where a HorizontalPodAutoscaler scales on a resource: leave that as it is, or change it."""
     cap_to_largest_node: Switch = True
-    """Let no pod become larger than the largest node; off where larger nodes come when needed."""
+    """Make no pod larger than the largest node; off where larger nodes come when needed."""
     update_worker_count: Whole = 16
     """How many requests may be under way at once."""
 

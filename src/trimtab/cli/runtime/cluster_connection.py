@@ -61,7 +61,7 @@ async def greet(client: Client, server: str) -> None:
     try:
         _check_version(await client.fetch("/version"))
     except ForbiddenError:
-        _logger.debug("the cluster does not tell its version", server=server)
+        _logger.debug("the version of the cluster is unknown", server=server)
     except (ClusterError, DecodeError) as error:
         raise NoClusterError(explain_problem(error, server)) from error
     else:

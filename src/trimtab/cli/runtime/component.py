@@ -247,7 +247,7 @@ class Team:
                 try:
                     await process.serve(name, component.duty, until, component.elector)
                 except Exception as error:
-                    _logger.exception("a component broke: all are told to end")
+                    _logger.exception("a component broke: all components end")
                     broken.append(error)
                     # They share a process, which the kubelet can restart only as a whole.
                     stop.set()

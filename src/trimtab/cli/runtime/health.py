@@ -195,5 +195,5 @@ def _flaw(age: timedelta | None) -> str:
     if age is None:
         return "not everything has been listed yet"
     if age > OLDEST_VIEW:
-        return f"nothing was heard of the cluster for {age.total_seconds():.0f} s"
+        return f"no answer from the cluster for {age.total_seconds():.0f} s"
     return ""

@@ -40,7 +40,7 @@ _OPEN_FILES: Final = 8192
 _BETWEEN_COLLECTIONS: Final = timedelta(hours=6)
 
 LEADING: Final = Gauge(
-    "trimtab_leading", "Whether this component acts: 1 if it does, 0 if not.", ["component"]
+    "trimtab_leading", "1 while this component acts, 0 while it does not.", ["component"]
 )
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
@@ -128,7 +128,7 @@ async def _heed_signals(
     assert running is not None
 
     def heed(number: signal.Signals) -> None:
-        _logger.info("told to end", signal=number.name)
+        _logger.info("asked to end", signal=number.name)
         stop.set()
         # A second signal then has its usual effect: it ends the process.
         for each in (signal.SIGTERM, signal.SIGINT):

@@ -179,7 +179,7 @@ class _Parts:
         cluster, entry = self.cluster, self.cluster.entry
         if entry.insecure_skip_tls_verify:
             if not self.allow_insecure:
-                problem = "refused: whoever answers would get our credentials"
+                problem = "refused: any server could pose as this one and get our credentials"
                 raise cluster.error("insecure-skip-tls-verify", problem)
             return trust.trust_anyone()
         name = "certificate-authority"
@@ -237,7 +237,10 @@ def _plugin_call(
         known = " or ".join(exec_plugins.VERSIONS)
         raise user.error("exec.apiVersion", f"expected {known}, got {plugin.api_version!r}")
     if plugin.interactive_mode == "Always":
-        raise user.error("exec.interactiveMode", "there is nobody whom the plugin could ask")
+        raise user.error(
+            "exec.interactiveMode",
+            "components have no terminal where the plugin could ask; use IfAvailable or Never",
+        )
     # A bare name is looked up on PATH, a path is relative to the folder of the file.
     command = str(user.resolve(plugin.command)) if "/" in plugin.command else plugin.command
     # The plugin sees our environment, with its own variables over it.

@@ -55,7 +55,7 @@ _MOST_QUESTIONS: Final = 8
 """Maximum number of questions in flight."""
 _HALF_A_SECOND: Final = timedelta(milliseconds=500)
 _GREETING_SECONDS: Final = 3
-_BIND: Final = "bind the chart's role for doctor to yourself, or ask somebody who may"
+_BIND: Final = "bind the chart's role for doctor to yourself, or ask an administrator"
 
 
 async def attempt(fetch: Awaitable[_T], what: str, patience: timedelta) -> _T | Unseen:

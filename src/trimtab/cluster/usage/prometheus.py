@@ -193,7 +193,7 @@ class Prometheus:
             job = f" of the job {names.job}" if is_demanded else ""
             raise HistoryError(
                 f"{self._client.shown_address}: there are no series {names.memory_metric}{job} "
-                "that tell a namespace, a pod and a container"
+                "with labels for a namespace, a pod and a container"
             )
         return chosen
 

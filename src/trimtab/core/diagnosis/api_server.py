@@ -124,7 +124,7 @@ def check_definitions(facts: Iterable[Definition]) -> Iterator[Finding]:
             text = "this CustomResourceDefinition is missing: there can be no such objects"
             yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)
         elif not one.serves_v1 or not one.is_established:
-            text = "its version v1 is not served, so nobody can read or write such objects"
+            text = "its version v1 is not served, so such objects can be neither read nor written"
             yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)
         else:
             yield from _flaws(one)

@@ -171,7 +171,7 @@ def _blame(one: Governed, unsupported: Unsupported) -> Finding:
             else "give it a spec.targetRef",
         ),
         UnsupportedReason.TARGET_UNCHECKED: (
-            f"who owns its target {named} cannot be told",
+            f"the owner of its target {named} is unknown",
             f"{place} get {named} -o yaml: look at ownerReferences",
         ),
         UnsupportedReason.TARGET_NOT_TOPMOST: (

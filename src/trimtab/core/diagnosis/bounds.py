@@ -72,8 +72,8 @@ def _tell_shared(one: Governed, other: Horizontal, shared: list[Resource]) -> Fi
         )
     return Finding(
         Severity.WARNING,
-        f"{text}, which this autoscaler is for as well, and nobody says that it is held: each may "
-        "undo what the other does",
+        f"{text}, which this autoscaler is for as well, and no condition says that it is held: "
+        "each may undo what the other does",
         "run the components with --hpa-conflict=hold, set controlledResources to the other "
         "resource, or scale horizontally on another metric",
         one.place,

@@ -97,7 +97,7 @@ def check_leases(facts: LeaseFacts) -> Iterator[Finding]:
         yield Finding(
             Severity.PROBLEM,
             f"there is no lease {STATUS_LEASE}: no admission controller has said that new pods "
-            "get their size, so updaters evict nobody",
+            "get their size, so updaters evict no pods",
             "start the admission controller; its log says why its self-test fails",
         )
     for one in status:
@@ -112,8 +112,9 @@ def _check_status(lease: HeldLease, now: datetime) -> Iterator[Finding]:
     if silence > max(_STATUS_PATIENCE, 3 * lease.duration):
         yield Finding(
             Severity.PROBLEM,
-            f"it was last renewed {durations.brief(silence)} ago, by {lease.holder or 'nobody'}: "
-            "new pods do not get their size, and updaters evict nobody",
+            f"it was last renewed {durations.brief(silence)} ago, by "
+            f"{lease.holder or 'an unknown holder'}: new pods do not get their size, and updaters "
+            "evict no pods",
             "look at the admission controller: its log says why its self-test fails",
             lease.place,
         )
@@ -126,12 +127,12 @@ def _check_leader(lease: HeldLease, now: datetime) -> Iterator[Finding]:
     silence = _silence(lease, now)
     is_fresh = silence <= 2 * lease.duration
     if not lease.holder:
-        text = "nobody holds it; its component does not run, or waits for its turn"
+        text = "it has no holder; its component does not run, or waits for its turn"
         yield Finding(Severity.NOTE, text, "kubectl get pods -A | grep -i trimtab", lease.place)
     elif not is_fresh:
         yield Finding(
             Severity.WARNING,
-            f"{lease.holder} has not renewed it for {durations.brief(silence)}: nobody leads",
+            f"{lease.holder} has not renewed it for {durations.brief(silence)}: no copy leads",
             "look whether that component runs, and whether it may update leases",
             lease.place,
         )

@@ -69,7 +69,7 @@ class Topic(StrEnum):
 
 
 _IN_PLACE: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
-_NOT_ASKED: Final = Unseen("nobody asked for it")
+_NOT_ASKED: Final = Unseen("not asked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +175,15 @@ CHECKS: Final = (
     ),
     DoctorCheck(
         "webhook",
-        "Is the webhook registered, and does a pod that is tried get our patch?",
+        "Is the webhook registered, and does a trial pod get our patch?",
         "the webhook is registered",
         frozenset({Topic.WEBHOOK}),
         lambda facts: seen(facts.webhook, check_webhook),
     ),
     DoctorCheck(
         "certificate",
-        "Does the API server believe the webhook's certificate, and for how long?",
-        "the certificate is believed",
+        "Does the API server trust the webhook's certificate, and for how long?",
+        "the certificate is trusted",
         frozenset({Topic.CERTIFICATE}),
         _certificate,
     ),
@@ -196,8 +196,8 @@ CHECKS: Final = (
     ),
     DoctorCheck(
         "metrics",
-        "Does the metrics API tell of all running pods, and of now?",
-        "the metrics API tells of all running pods",
+        "Does the metrics API have fresh readings of all running pods?",
+        "the metrics API has fresh readings of all running pods",
         frozenset({Topic.USAGE}),
         lambda facts: seen(facts.usage, check_usage),
     ),

@@ -88,7 +88,7 @@ def check_history(facts: HistoryFacts | None) -> Iterator[Finding]:
         yield Finding(
             Severity.PROBLEM,
             f"the past cannot be read: {facts.problem}",
-            "try the address from where the recommender runs; look at the labels that it is told",
+            "try the address from where the recommender runs; check the flags that name its labels",
         )
         return
     for metric, count in facts.series.items():
@@ -101,8 +101,8 @@ def check_history(facts: HistoryFacts | None) -> Iterator[Finding]:
     if facts.conventions.get("pod_labels", "") == facts.conventions.get("pod_owners", ""):
         yield Finding(
             Severity.WARNING,
-            f"{facts.address} tells neither labels nor owners of pods, so the past of pods that "
-            "are gone belongs to nobody",
+            f"{facts.address} has neither labels nor owners of pods, so the past of pods that "
+            "are gone belongs to no workload",
             "let Prometheus scrape kube-state-metrics",
         )
     conventions = ", ".join(f"{key} {value}" for key, value in sorted(facts.conventions.items()))

@@ -15,7 +15,8 @@ from trimtab.core.webhook.registration import MAIN, SELF_TEST, Registration, Ser
 _SOON: Final = timedelta(days=7)
 """Certificates of our own making are replaced weeks before they end."""
 _LONG_TIMEOUT_SECONDS: Final = 10
-_NO_TRIAL: Final = Unseen("no pod was tried")
+_NO_TRIAL: Final = Unseen("no trial pod was sent")
+_REGISTERS_AGAIN: Final = "; the admission controller creates it again"
 _USUAL_NAMESPACE: Final = "kube-system"
 _RESTART: Final = "kubectl rollout restart deployment of the admission controller"
 
@@ -123,14 +124,14 @@ def _flaws(ours: Mutator) -> Iterator[Finding]:
         yield Finding(
             Severity.PROBLEM,
             "the registration leaves out CREATE of pods: no new pod comes to us",
-            f"kubectl delete mutatingwebhookconfiguration {ours.configuration}; it is made anew",
+            f"kubectl delete mutatingwebhookconfiguration {ours.configuration}{_REGISTERS_AGAIN}",
             ours.configuration,
         )
     if not ours.sees_autoscalers:
         yield Finding(
             Severity.WARNING,
-            "the registration leaves out autoscalers: nobody checks them when they are written",
-            f"kubectl delete mutatingwebhookconfiguration {ours.configuration}; it is made anew",
+            "the registration leaves out autoscalers: they are not validated when they are written",
+            f"kubectl delete mutatingwebhookconfiguration {ours.configuration}{_REGISTERS_AGAIN}",
             ours.configuration,
         )
     if ours.fails_closed:
@@ -154,7 +155,7 @@ def _reach(facts: WebhookFacts) -> Iterator[Finding]:
     if facts.ready_addresses == 0:
         yield Finding(
             Severity.PROBLEM,
-            "no ready copy stands behind the webhook's Service, so nobody answers",
+            "the webhook's Service has no ready copy, so no request is answered",
             "kubectl get pods: look why the admission controller is not ready",
         )
     elif isinstance(facts.ready_addresses, Unseen):
@@ -162,11 +163,11 @@ def _reach(facts: WebhookFacts) -> Iterator[Finding]:
     if isinstance(facts.trial, Unseen):
         yield unknown(facts.trial)
     elif facts.trial.has_passed:
-        yield ok("a pod that was tried (and not made) came back with our patch")
+        yield ok("a trial pod (a dry run) came back with our patch")
     else:
         yield Finding(
             Severity.PROBLEM,
-            f"a pod that was tried did not get our patch: {facts.trial.detail}",
+            f"a trial pod did not get our patch: {facts.trial.detail}",
             "trimtab doctor --check certificate webhook other-webhooks; then the log of the "
             "admission controller",
         )
@@ -177,7 +178,7 @@ def check_certificate(facts: CertificateFacts) -> Iterator[Finding]:
     if not facts.authorities:
         yield Finding(
             Severity.PROBLEM,
-            "the registration holds no authority (caBundle), so no webhook is believed",
+            "the registration holds no authority (caBundle), so the API server trusts no webhook",
             _RESTART,
         )
     # One valid authority is enough: a bundle may still have the authorities before it.

@@ -129,6 +129,15 @@ async def test_a_proxy_that_is_not_there_is_not_taken_for_the_cluster(
     check(lines, "the proxy at 127.0.0.1:1 cannot be reached; check proxy-url in the kubeconfig")
 
 
+async def test_a_proxy_of_the_environment_is_named_when_it_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "127.0.0.1:1")
+    lines = await tell(beside(tmp_path, "https://api.test:6443"), *SOME)
+
+    check(lines, "the proxy at 127.0.0.1:1 cannot be reached", "HTTPS_PROXY and NO_PROXY")
+
+
 @pytest.mark.parametrize(
     ("command", "problem"),
     [

@@ -14,6 +14,7 @@ import uvloop
 from support.makers.certificates import an_authority
 from support.makers.kubeconfigs import serving_tls
 from support.servers.api_server import a_client
+from support.servers.connect_proxy import ConnectProxy
 from support.servers.relay import LOOPBACK
 
 from trimtab.cluster.address import Address, parse_address
@@ -231,34 +232,10 @@ async def test_nothing_is_held_of_connections_that_are_too_many() -> None:
     assert states == [False, True, True]
 
 
-@dataclass
-class Proxy:
-    heads: list[bytes] = field(default_factory=list)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.heads.append(head)
-        host, _, port = head.split()[1].decode().rpartition(":")
-        far_reader, far_writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        with suppress(OSError):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(pump(reader, far_writer))
-                group.create_task(pump(far_reader, writer))
-
-
-async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
-
-
 @LOOPS
 def test_a_proxy_leads_to_a_server_whose_certificate_is_checked(run: Run, tmp_path: Path) -> None:
     async def talk() -> None:
-        proxy = Proxy()
+        proxy = ConnectProxy()
         authority = an_authority()
         trust = ssl.create_default_context(cadata=authority.certificate)
         async with serving_tls(authority, tmp_path) as url, listening(proxy.serve) as door:

@@ -28,6 +28,7 @@ _USER: Final = re.compile(r'.*\bUser "([^"]+)" cannot ')
 _OWN_KINDS: Final = "/apis/autoscaling.k8s.io/"
 _CHECK_SERVER: Final = "check the server in the kubeconfig"
 _NO_API_SERVER: Final = f"{_CHECK_SERVER}, its port above all"
+_CHECK_PROXY: Final = "check proxy-url in the kubeconfig, HTTPS_PROXY and NO_PROXY"
 _CHECK_NETWORK: Final = "check the network, VPN and firewalls"
 _HTTPS_EXPECTED: Final = "HTTP request to an HTTPS server"
 
@@ -99,7 +100,7 @@ def _explain_silence(error: UnreachableError, server: str) -> str:
         return f"what answers at {server} is no Kubernetes API server; {_NO_API_SERVER}"
     match cause:
         case ProxyError():
-            problem, remedy = str(cause), "check proxy-url in the kubeconfig"
+            problem, remedy = str(cause), _CHECK_PROXY
         case ConnectionRefusedError(errno=int()):
             problem, remedy = "nothing listens there", f"start the cluster, or {_CHECK_SERVER}"
         case socket.gaierror():

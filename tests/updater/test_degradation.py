@@ -20,6 +20,10 @@ from trimtab.updater.settings import UpdaterSettings
 SMALLER = a_recommendation(target=amounts(50, 50 * MIB), upper=amounts(90, 90 * MIB))
 HIGHER = a_recommendation(target=amounts(900, 900 * MIB), lower=amounts(800, 800 * MIB))
 
+WIDE = a_recommendation(
+    target=amounts(500, 500 * MIB), lower=amounts(50, 50 * MIB), upper=amounts(900, 900 * MIB)
+)
+
 
 def a_cluster_whose_new_pods_never_get_ready(replicas: int = 8) -> UpdaterCluster:
     cluster = UpdaterCluster()
@@ -39,6 +43,13 @@ def ready(cluster: UpdaterCluster) -> int:
 
 def ready_names(cluster: UpdaterCluster) -> set[str]:
     return {pod.name for pod in cluster.pods_of("web") if pod.ready_since is not None}
+
+
+async def renew_forever(cluster: UpdaterCluster) -> None:
+    """Let the admission controller keep its lease."""
+    while True:
+        cluster.renew()
+        await asyncio.sleep(20)
 
 
 def make_ready(cluster: UpdaterCluster) -> None:
@@ -185,6 +196,44 @@ def test_d22_an_updater_that_starts_again_knows_what_the_last_one_stopped() -> N
             await let_run(an_updater(cluster), minutes(10))
 
         assert ready(cluster) == left
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param("admission away", id="an absent admission holds the pods in the meantime"),
+        pytest.param("nothing to do", id="no pod wants a change in the meantime"),
+    ],
+)
+def test_d22_an_updater_knows_of_a_stop_that_held_no_pod_at_its_start(
+    cause: str,
+) -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        settings = replace(UNPACED, uses_admission_status=True)
+        renewing = asyncio.create_task(renew_forever(cluster))
+        first = an_updater(cluster, settings)
+        await let_run(first, minutes(20))
+        unready = [pod for pod in cluster.pods_of("web") if pod.ready_since is None]
+        for pod in unready[1:]:
+            cluster.put(structs.replace(pod, ready_since=cluster.clock.now()))
+        if cause == "admission away":
+            renewing.cancel()
+            await let_run(first, minutes(5))
+            assert "AdmissionAbsent" in holds(first).values()
+            renewing = asyncio.create_task(renew_forever(cluster))
+        else:
+            cluster.autoscale(WIDE)
+            await let_run(first, minutes(5))
+            assert set(holds(first).values()) == {"InsideBounds", "TooYoung"}
+            cluster.autoscale(UP)
+        await let_run(an_updater(cluster, settings), minutes(20))
+        renewing.cancel()
+
+        assert ready(cluster) == 7
+        assert cluster.condition("UpdatesStopped") is not None
 
     run_virtually(scene())
 

@@ -25,14 +25,14 @@ SURGING = held(HoldReason.SURGE, HoldReason.SURGE)
 
 def told(conditions: Conditions, autoscaler: Autoscaler, holds: list[Hold]) -> Autoscaler:
     """The autoscaler with the conditions that it is found to need."""
-    renewed = conditions.renew([autoscaler], holds, {}, NOW)
+    renewed = conditions.renew([autoscaler], holds, {}, {}, NOW)
     return replace(autoscaler, conditions=renewed[0][1]) if renewed else autoscaler
 
 
 def test_what_an_autoscaler_says_already_is_not_told_again() -> None:
     conditions = Conditions(max_misses=3)
     says = told(conditions, WEB, SURGING)
-    again = [conditions.renew([says], SURGING, {}, NOW + minutes(n)) for n in (1, 2)]
+    again = [conditions.renew([says], SURGING, {}, {}, NOW + minutes(n)) for n in (1, 2)]
 
     assert says.conditions
     assert again == [[], []]
@@ -49,8 +49,8 @@ def test_what_an_autoscaler_says_already_is_not_told_again() -> None:
 def test_what_changes_after_a_quiet_time_is_told(holds: list[Hold], reasons: list[str]) -> None:
     conditions = Conditions(max_misses=3)
     says = told(conditions, WEB, SURGING)
-    conditions.renew([says], SURGING, {}, NOW + minutes(1))
-    (_, wanted), *_ = conditions.renew([says], holds, {}, NOW + minutes(2))
+    conditions.renew([says], SURGING, {}, {}, NOW + minutes(1))
+    (_, wanted), *_ = conditions.renew([says], holds, {}, {}, NOW + minutes(2))
 
     assert [condition.reason for condition in wanted] == reasons
 
@@ -58,6 +58,6 @@ def test_what_changes_after_a_quiet_time_is_told(holds: list[Hold], reasons: lis
 def test_a_condition_that_somebody_takes_away_is_told_again() -> None:
     conditions = Conditions(max_misses=3)
     says = told(conditions, WEB, SURGING)
-    conditions.renew([says], SURGING, {}, NOW + minutes(1))
+    conditions.renew([says], SURGING, {}, {}, NOW + minutes(1))
 
-    assert conditions.renew([WEB], SURGING, {}, NOW) == [(WEB, says.conditions)]
+    assert conditions.renew([WEB], SURGING, {}, {}, NOW) == [(WEB, says.conditions)]

@@ -286,7 +286,11 @@ class Updater:
         now, outcomes, settings = self._clock.now(), self.last_plan, self._settings
         await events.tell_of_skips(self._cluster, outcomes, now)
         renewed = self._conditions.renew(
-            self._observer.autoscalers(), outcomes, self._memory.misses_by_autoscaler(), now
+            self._observer.autoscalers(),
+            outcomes,
+            self._memory.misses_by_autoscaler(),
+            self._memory.stops_by_autoscaler(settings.plan.degraded_after, now),
+            now,
         )
         # While acts wait they keep most of what the API server can take. The next tick may not
         # wait for all conditions to be written.

@@ -10,6 +10,7 @@ from trimtab.api.kinds import events
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.guards.degradation import Degradation
 from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.updates.conditions import has_news, update_conditions
@@ -17,8 +18,8 @@ from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.updater.actions import ActResult, server_words
 from trimtab.updater.queue import Action
 
-_Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], FailedChange | None]
-"""An autoscaler, the outcomes of its pods, and its failed change if there is one."""
+_Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], FailedChange | None, Degradation | None]
+"""An autoscaler, the outcomes of its pods, its failed change and its degraded workload, if any."""
 
 
 async def tell_of_act(
@@ -61,6 +62,7 @@ class Conditions:
         autoscalers: Iterable[Autoscaler],
         outcomes: Iterable[Outcome],
         misses: Mapping[AutoscalerName, FailedChange],
+        stops: Mapping[AutoscalerName, Degradation],
         now: datetime,
     ) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
         """Return the autoscalers whose conditions have to change, each with its new conditions."""
@@ -71,7 +73,8 @@ class Conditions:
         renewed = []
         for autoscaler in autoscalers:
             name = autoscaler.identity
-            grounds = autoscaler, by_autoscaler.get(name, ()), misses.get(name)
+            found = by_autoscaler.get(name, ())
+            grounds = autoscaler, found, misses.get(name), stops.get(name)
             # Mostly these are the very same records, so only addresses are compared.
             wanted = None if before.get(name) == grounds else self._find_others(grounds, now)
             if wanted is None:

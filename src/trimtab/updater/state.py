@@ -351,6 +351,13 @@ class UpdaterMemory:
             if (found := degradation.judge(record, patience, now)) is not None
         }
 
+    def stops_by_autoscaler(
+        self, patience: timedelta | None, now: datetime
+    ) -> Mapping[AutoscalerName, Degradation]:
+        """Return the same by the autoscaler for which the workload was last changed."""
+        found = self.degraded(patience, now)
+        return {self.changed[workload].autoscaler: each for workload, each in found.items()}
+
     def _review_health(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
         record = self.changed.get(workload)
         if record is None:

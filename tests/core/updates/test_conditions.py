@@ -17,7 +17,9 @@ from support.makers.records import (
 
 from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.guards import degradation
 from trimtab.core.guards.convergence import Expectation, Suspect
+from trimtab.core.guards.degradation import Degradation
 from trimtab.core.model.autoscalers import AutoscalerName, Condition
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
 from trimtab.core.model.pods import WorkloadName
@@ -150,6 +152,28 @@ def test_changes_without_effect_name_the_suspect(
     assert condition.reason == suspect
     assert condition.message.startswith(beginning)
     assert condition.message.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        pytest.param([], id="there are no pods"),
+        pytest.param([held(HoldReason.INSIDE_BOUNDS)], id="no pod wants a change"),
+        pytest.param([held(HoldReason.ADMISSION_ABSENT)], id="pods are held for another reason"),
+        pytest.param([held(HoldReason.WORKLOAD_DEGRADED)], id="pods are held for the stop"),
+        pytest.param([EVICT], id="an OOM-killed pod is evicted"),
+    ],
+)
+def test_d22_a_stop_is_shown_as_long_as_it_lasts(outcomes: Sequence[Outcome]) -> None:
+    autoscaler, stop = an_autoscaler(), Degradation(3, 5, NOW - hours(1))
+    found = update_conditions(autoscaler, outcomes, None, stop, max_misses=3, now=NOW)
+    (stopped,) = [each for each in found if each.type == "UpdatesStopped"]
+
+    assert has_news(autoscaler, outcomes, None, stop)
+    assert stopped.reason == "WorkloadDegraded"
+    restored = degradation.restored(replace(autoscaler, conditions=found), NOW)
+    assert restored is not None
+    assert restored.ready_before == 5
 
 
 def test_refused_pods_are_tried_again_however_often() -> None:

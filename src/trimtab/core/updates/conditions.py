@@ -13,6 +13,7 @@ from typing import Final, assert_never
 from trimtab.core.changes.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.guards import degradation
 from trimtab.core.guards.convergence import Suspect
+from trimtab.core.guards.degradation import Degradation
 from trimtab.core.model import quantities
 from trimtab.core.model.autoscalers import Autoscaler, Condition
 from trimtab.core.model.hold_reasons import WANTS_CHANGE, HoldReason
@@ -77,16 +78,20 @@ def update_conditions(
     autoscaler: Autoscaler,
     outcomes: Sequence[Outcome],
     miss: FailedChange | None,
+    stop: Degradation | None = None,
     *,
     max_misses: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """Return all conditions of the autoscaler, sorted by type, given the plan for its pods."""
+    """Return all conditions of the autoscaler, sorted by type, given the plan for its pods.
+
+    `stop` is the degradation of the workload that was last changed for this autoscaler, if any.
+    """
     before = {condition.type: condition for condition in autoscaler.conditions}
     found = [
         *_held(outcomes),
         *_ruled_out(outcomes, autoscaler),
-        *_stopped(outcomes),
+        *_stopped(outcomes, stop),
         *_without_effect(miss, max_misses),
     ]
     carried = [condition for condition in before.values() if condition.type not in _OURS]
@@ -95,7 +100,10 @@ def update_conditions(
 
 
 def has_news(
-    autoscaler: Autoscaler, outcomes: Iterable[Outcome], miss: FailedChange | None
+    autoscaler: Autoscaler,
+    outcomes: Iterable[Outcome],
+    miss: FailedChange | None,
+    stop: Degradation | None = None,
 ) -> bool:
     """Return True if the autoscaler needs a condition of the updater, or has one.
 
@@ -103,6 +111,7 @@ def has_news(
     """
     return (
         miss is not None
+        or stop is not None
         or any(isinstance(each, Hold) and each.reason in _TOLD | _RULED_OUT for each in outcomes)
         or any(condition.type in _OURS for condition in autoscaler.conditions)
     )
@@ -167,24 +176,28 @@ def _round(amount: int, unit: int) -> int:
     return unit * round(count, _DIGITS - len(str(count)))
 
 
-def _stopped(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
-    stopped = [
+def _stopped(outcomes: Iterable[Outcome], stop: Degradation | None) -> Iterator[Condition]:
+    held = [
         each
         for each in outcomes
         if isinstance(each, Hold) and each.reason is HoldReason.WORKLOAD_DEGRADED
     ]
-    if not stopped:
+    # An updater that starts knows of a stop from this condition alone. So it lasts as long as the
+    # stop, also while the pods are held for another reason or want no change.
+    figures = [stop.detail] if stop is not None else [each.detail for each in held]
+    if not figures:
         return
-    message = f"{stopped[0].detail}; edit the autoscaler to go on before they are ready"
+    message = f"{figures[0]}; edit the autoscaler to go on before they are ready"
     # What can grow in place is not held.
     starving = [
         each
-        for each in stopped
+        for each in held
         if each.pod.ready_since is None and each.change is not None and each.change.scale_up
     ]
     if starving:
         message += f"; {_pods(len(starving))} not ready and would get more by an eviction alone"
-    yield Condition(UpdateConditionType.STOPPED, _TRUE, stopped[0].reason, message)
+    reason = HoldReason.WORKLOAD_DEGRADED
+    yield Condition(UpdateConditionType.STOPPED, _TRUE, reason, message)
 
 
 def _format_withheld(holds: Iterable[Hold]) -> str:

@@ -19,12 +19,13 @@ from support.makers.records import (
 )
 
 from trimtab.core.changes.outcomes import Hold, Outcome, Resize
-from trimtab.core.model.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.model.autoscalers import ContainerRecommendation, CpuBoost, UpdateMode
 from trimtab.core.model.pods import Allocation, Container, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.model.resources import BOTH, Resource, Resources
 from trimtab.core.sizing.node_use import NodeUse
 from trimtab.core.sizing.quotas import Quota, QuotaClaim, Side
 from trimtab.core.sizing.startup_boost import annotation_name, format_original
+from trimtab.core.updates.snapshot import PodMemory
 
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
 DYING = a_container(requests=SMALL, last_termination=KILLED)
@@ -123,6 +124,55 @@ def test_a_container_that_dies_gets_no_memory_that_its_node_does_not_have() -> N
     (outcome,) = planned(snapshot_of([with_helper()], autoscaler, node_use=use))
 
     assert asked_of(outcome) == "ResizeInfeasible"
+
+
+LESS_CPU = a_recommendation(
+    target=amounts(50, 200 * MIB), lower=amounts(40, 150 * MIB), upper=amounts(90, 900 * MIB)
+)
+MORE_CPU = a_recommendation(target=amounts(300, 200 * MIB), lower=amounts(200, 150 * MIB))
+LITTLE_CPU = a_recommendation(target=amounts(130, 200 * MIB), lower=amounts(90, 150 * MIB))
+FULL_QUOTA = {
+    "quotas": {"default": [Quota("default", "q", {QuotaClaim(Side.REQUESTS, Resource.MEMORY): 0})]}
+}
+FULL_NODE = {
+    "node_use": NodeUse({"one": amounts(4000, 100 * MIB)}, {"one": amounts(100, 100 * MIB)})
+}
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize(
+    "full", [pytest.param(FULL_QUOTA, id="full quota"), pytest.param(FULL_NODE, id="full node")]
+)
+@pytest.mark.parametrize(
+    ("recommended", "restarts", "gets"),
+    [
+        pytest.param(LESS_CPU, False, None, id="no CPU is taken"),
+        pytest.param(LESS_CPU, True, None, id="nothing restarts to take CPU"),
+        pytest.param(MORE_CPU, False, amounts(300), id="CPU that it lacks is given"),
+        pytest.param(MORE_CPU, True, None, id="nothing restarts for CPU"),
+        pytest.param(LITTLE_CPU, False, None, id="a little CPU inside the bounds can wait"),
+    ],
+)
+def test_where_there_is_no_memory_that_ends_oom_kills_nothing_else_is_urgent(
+    mode: UpdateMode,
+    full: dict[str, object],
+    recommended: ContainerRecommendation,
+    gets: Resources | None,
+    *,
+    restarts: bool,
+) -> None:
+    kinds = frozenset({Resource.CPU}) if restarts else frozenset()
+    dying = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=kinds)
+    pod = a_pod(dying, node_name="one")
+    # It was resized a moment ago.
+    memory = {(pod.uid, an_autoscaler().identity): PodMemory(last_updated_at=NOW - minutes(1))}
+    autoscaler = an_autoscaler(recommended, mode=mode)
+    (outcome,) = planned(snapshot_of([pod], autoscaler, pod_memory=memory, **full))
+
+    if gets is None:
+        assert isinstance(outcome, Hold)
+    else:
+        assert asked_of(outcome) == {"app": gets}
 
 
 BOOST_OF_APP = {**BOOST_TOLD, annotation_name("app"): format_original(Allocation(SMALL))}

@@ -9,7 +9,7 @@ from trimtab.core.model import pods
 from trimtab.core.model.autoscalers import UpdateMode
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.limits import NO_AMOUNTS
-from trimtab.core.model.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.model.pods import Pod, PodPhase, ResizeState, TargetResources, WorkloadName
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing import container_resources, node_use, resize_patch
 from trimtab.core.sizing.node_use import Promised, Shortage
@@ -68,7 +68,10 @@ def decide(
         chosen = HoldReason.RESIZE_DEFERRED if is_deferred else HoldReason.RESIZE_INFEASIBLE
     if not lacking or chosen is Action.EVICT or restarts_work(candidate, context):
         return candidate, chosen
-    part = node_use.without_growth_of(candidate.pod, candidate.wanted, lacking)
+    left = node_use.without_growth_of(candidate.pod, candidate.wanted, lacking)
+    part = worthwhile_part(candidate, left, context)
+    if part is None:
+        return candidate, chosen
     reduced = candidate._replace(wanted=part)
     if decide_alone(reduced, context, disruptable=disruptable, lacking={}) is Action.RESIZE:
         return reduced, Action.RESIZE
@@ -271,6 +274,28 @@ def reason_to_wait(
         thresholds=context.settings.thresholds,
         has_new_role=candidate.memory.has_new_role,
     )
+
+
+def worthwhile_part(
+    candidate: Candidate, part: TargetResources, context: PlanContext
+) -> TargetResources | None:
+    """Return what to ask for of a part of the change; None if it is worth nothing by itself.
+
+    The memory that ends OOM kills waits for no cool-down and no threshold. Where there is none of
+    it, nothing is urgent but growth that restarts nothing (D17).
+    """
+    pod = candidate.pod
+    if not spending.is_cured(candidate) or change.memory_relief(pod, part) > 0:
+        return part
+    growing = resize_or_evict.without_restarts(pod, container_resources.only_growing(pod, part))
+    measured = plan_context.measure_part(pod, judge(candidate, context), growing)
+    reduced = candidate._replace(change=measured)
+    is_possible = (
+        reason_to_wait(reduced, context, quick_oom=False) is None
+        and resize_patch.resize_effect(pod, growing) is ResizeEffect.SAME_QOS
+        and container_resources.is_within(pod, growing, context.limit_ranges_of(pod))
+    )
+    return growing if is_possible else None
 
 
 def is_spared(pod: Pod, context: PlanContext) -> bool:

@@ -86,6 +86,8 @@ class FittingResize(NamedTuple):
     wanted: TargetResources
     claims: Mapping[str, Claims]
     """By quota the amounts that it takes."""
+    refusal: Refusal | None = None
+    """The reason why it is not the whole resize; None if it is."""
 
 
 def foresee_successor(
@@ -214,7 +216,9 @@ def fit_resize(pod: Pod, wanted: TargetResources, left: Sequence[Quota]) -> Fitt
         and resize_patch.resize_effect(pod, part) is ResizeEffect.SAME_QOS
         and _refuse_resize(pod, part, left) is None
     )
-    return FittingResize(part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
+    if not is_possible:
+        return refusal
+    return FittingResize(part, _growth(left, pod, _sizes(pod, part)), refusal)
 
 
 def _refuse_resize(pod: Pod, wanted: TargetResources, left: Sequence[Quota]) -> Refusal | None:

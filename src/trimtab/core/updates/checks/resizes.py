@@ -4,7 +4,7 @@ from typing import Final
 
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.sizing.quota_check import Refusal
-from trimtab.core.updates import quota_plan, resize_or_evict, spending
+from trimtab.core.updates import action_choice, quota_plan, resize_or_evict, spending
 from trimtab.core.updates.candidates import Candidate
 from trimtab.core.updates.checks.check import Objection
 from trimtab.core.updates.plan_context import PlanContext
@@ -54,9 +54,14 @@ def lacks_quota(candidate: Candidate, context: PlanContext, spent: Spent) -> Obj
 
 
 def fit(candidate: Candidate, context: PlanContext, spent: Spent) -> FittingResize | Refusal:
-    """Return what of the resize quotas accept, or why they accept nothing."""
-    left = quota_plan.quotas_for(candidate.pod, context, spent.claimed)
-    return quota_plan.fit_resize(candidate.pod, candidate.wanted, left)
+    """Return what of the resize quotas accept, or why they accept nothing of worth."""
+    pod, wanted = candidate.pod, candidate.wanted
+    left = quota_plan.quotas_for(pod, context, spent.claimed)
+    found = quota_plan.fit_resize(pod, wanted, left)
+    if isinstance(found, Refusal) or found.refusal is None:
+        return found
+    part = action_choice.worthwhile_part(candidate, found.wanted, context)
+    return found.refusal if part is None else quota_plan.fit_resize(pod, part, left)
 
 
 def is_denied(candidate: Candidate, context: PlanContext, _: Spent) -> Objection | None:

@@ -190,6 +190,7 @@ async def test_a_resize_in_place_changes_a_running_pod(world: World) -> None:
         assert before.containers[0].current.requests == amounts(100, 100 * MIB)
         assert after.containers[0].spec.requests == wanted
         assert after.resize is None
+        assert (before.generation, after.generation) == (1, 2)
         assert after.uid == before.uid
         assert after.phase is PodPhase.RUNNING
 

@@ -115,7 +115,7 @@ async def _resize(cluster: Cluster, act: Resize | Unboost) -> None:
     try:
         await cluster.patch_pod(act.pod, patch.metadata)
     except ClusterError:
-        # The pod has its size; the annotation about it is only for people.
+        # The pod has its size. The next resize writes the annotation.
         return
 
 

@@ -44,6 +44,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
         name="web",
         uid="u-1",
         resource_version="7",
+        generation=3,
         labels={"app": "web"},
         annotations={"note": "kept"},
         owner=OwnerReference("ReplicaSet", "web-1", "apps/v1", "y"),

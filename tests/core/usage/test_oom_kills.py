@@ -146,6 +146,26 @@ def test_a_pod_never_seen_before_shows_all_its_kills(
 def test_at_first_sight_of_a_pod_that_was_resized_only_what_is_down_counts(
     look: Container, expected: int
 ) -> None:
-    pod = a_pod(look, annotations={"vpaInPlaceUpdated": "true"})
+    noted = a_pod(look, annotations={"vpaInPlaceUpdated": "true"}, generation=1)
+    counted = a_pod(look, generation=2)
+
+    assert len(list_oom_kills(noted)) == expected
+    assert len(list_oom_kills(counted)) == expected
+
+
+@pytest.mark.parametrize(
+    ("generation", "is_deleting", "expected"),
+    [
+        pytest.param(0, False, 1, id="the API server does not count"),
+        pytest.param(1, False, 1, id="never changed"),
+        pytest.param(2, True, 1, id="the deletion counts as a change"),
+        pytest.param(2, False, 0, id="changed"),
+        pytest.param(3, True, 0, id="changed, and then deleted"),
+    ],
+)
+def test_the_generation_shows_a_resize_whose_annotation_was_lost(
+    generation: int, expected: int, *, is_deleting: bool
+) -> None:
+    pod = a_pod(AGAIN, generation=generation, is_deleting=is_deleting)
 
     assert len(list_oom_kills(pod)) == expected

@@ -97,6 +97,7 @@ def _convert_pod(meta: Metadata, spec: PodSpecWire, status: PodStatusWire) -> Po
         name=meta.name or f"{meta.generate_name or ''}%",
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
+        generation=meta.generation or 0,
         labels=metadata.text_map(meta.labels),
         annotations=metadata.text_map(meta.annotations),
         has_empty_annotations=meta.annotations == {},

@@ -161,6 +161,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
+    """1 plus the number of changes of its spec; 0 if the API server does not count them."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     has_empty_annotations: bool = False
@@ -214,6 +216,15 @@ class PodHead(msgspec.Struct, frozen=True, gc=False):
 
     namespace: str
     owner: OwnerReference | None = None
+
+
+def was_resized(pod: Pod) -> bool:
+    """Return True if the pod may have been resized in place.
+
+    The annotation is lost if the request after the resize fails, and others write none. The
+    generation counts every change of the spec, and the deletion as one more.
+    """
+    return IN_PLACE_UPDATED in pod.annotations or pod.generation > 1 + pod.is_deleting
 
 
 def asks_for_same(pod: Pod, other: Pod) -> bool:

@@ -10,7 +10,8 @@ from datetime import datetime
 
 from msgspec import structs
 
-from trimtab.core.model.pods import IN_PLACE_UPDATED, Container, Pod
+from trimtab.core.model import pods
+from trimtab.core.model.pods import Container, Pod
 from trimtab.core.model.resources import Resource
 
 
@@ -50,7 +51,7 @@ def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
         for container in pod.containers
     ]
     kills = find_oom_kills(structs.replace(pod, containers=tuple(unharmed)), pod)
-    if IN_PLACE_UPDATED not in pod.annotations:
+    if not pods.was_resized(pod):
         return kills
     # One that lies there for another reason may have been restarted by the resize.
     down = {

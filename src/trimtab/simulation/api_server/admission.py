@@ -83,7 +83,7 @@ class Admitting:
         world.templates[pod.uid] = template
         # Timestamps on the wire have whole seconds.
         created_at = world.now().replace(microsecond=0)
-        stored = world.pods.put(structs.replace(pod, created_at=created_at))
+        stored = world.pods.put(structs.replace(pod, created_at=created_at, generation=1))
         world.record(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
         return stored
 

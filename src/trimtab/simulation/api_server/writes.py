@@ -148,7 +148,7 @@ class Serving:
         if not current.node_name or current.phase in ENDED:
             self.remove_pod(current)
             return
-        world.pods.put(structs.replace(current, is_deleting=True))
+        world.pods.put(structs.replace(current, is_deleting=True, generation=current.generation + 1))
         self._remove_later(current)
 
     def remove_pod(self, pod: Pod) -> None:
@@ -207,6 +207,7 @@ class Serving:
             raise forbidden(request, flaw)
         self._check_node(request, after)
         if after != before:
+            after = structs.replace(after, generation=before.generation + 1)
             after = self._world.pods.put(after)
         self._world.record(PodResized(self._world.now(), actor, before, after))
 

@@ -1,5 +1,7 @@
 """No pod becomes larger than the largest node that could take it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from support.makers.records import MIB, a_container, a_pod, a_recommendation, am
 
 from trimtab.core.changes.outcomes import Resize
 from trimtab.core.guards.disruption_budgets import DisruptionSettings
+from trimtab.core.model import limits
 from trimtab.core.model.autoscalers import ContainerPolicy, UpdateMode
 from trimtab.core.model.cap_notes import Note, NoteKind
 from trimtab.core.model.feature_gates import FeatureGates
@@ -401,6 +404,52 @@ def test_rooms_stay_the_same_object_while_nothing_changes() -> None:
     for renewed in (rooms.renew(grown, daemons), rooms.renew(nodes, (daemon(600),))):
         fresh = NodeRooms(renewed.nodes, renewed.daemons)
         assert renewed.for_pod(a_pod()) == fresh.for_pod(a_pod()) != rooms.for_pod(a_pod())
+
+
+LESSER = DaemonSize(amounts(400, GIB), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(daemon(500), replace(daemon(500), share=0.1), 3500, id="no pod is ready now"),
+        pytest.param(
+            replace(daemon(500), share=0.5), replace(daemon(500), share=0.1), 3500, id="half were"
+        ),
+        pytest.param(replace(daemon(500), share=0.1), daemon(500), 3500, id="all are ready now"),
+        pytest.param(
+            daemon(600), replace(daemon(500), share=0.1), 4000, id="it asks for something else"
+        ),
+        pytest.param(
+            daemon(500),
+            replace(daemon(500), share=0.1, placement=TOLERATING),
+            4000,
+            id="it goes elsewhere",
+        ),
+        pytest.param(
+            daemon(500, "logs"), replace(daemon(500), share=0.1), 4000, id="another ran before"
+        ),
+        pytest.param(
+            daemon(500),
+            replace(daemon(500), share=0.1, lesser=replace(LESSER, share=0.1)),
+            4000,
+            id="an autoscaler gives new pods less than those that were ready",
+        ),
+        pytest.param(
+            replace(daemon(5000), share=0.5, lesser=LESSER),
+            replace(daemon(6000), share=0.1, lesser=replace(LESSER, share=0.1)),
+            3600,
+            id="its smaller size is as before",
+        ),
+    ],
+)
+def test_d25_a_daemon_keeps_its_place_while_its_pods_are_not_ready(
+    before: Daemon, after: Daemon, expected: int
+) -> None:
+    nodes = (a_node(4000, 8 * GIB),)
+    rooms = NodeRooms(nodes, [before]).renew(nodes, (after,))
+
+    assert limits.amount_of(rooms.for_pod(a_pod())[0].max, Resource.CPU) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ DaemonSet and do not count.
 Any tenant can create a DaemonSet whose pods fit on no node, and nothing has to give way to it. So
 the status of a DaemonSet decides how far it counts. If all its pods are ready and have its
 template, it counts in full. Else it is not known on which nodes they run: it counts only on nodes
-of which it would take a limited part.
+of which it would take a limited part. Rooms remember what was believed before (`node_capacity.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -55,6 +55,19 @@ class Daemon:
         return self.share >= 1
 
 
+def _as_believed(daemon: Daemon, before: Daemon | None) -> Daemon:
+    """Return the daemon, with each size believed at least as far as it was before."""
+    if before is None or before == daemon or before.placement != daemon.placement:
+        return daemon
+    now, then = daemon.lesser, before.lesser
+    if now is not None and then is not None and now.requests == then.requests:
+        now = replace(now, share=max(now.share, then.share))
+    # With an autoscaler it is not known how many pods have the larger size.
+    if before.requests != daemon.requests or (now is None) != (then is None):
+        return replace(daemon, lesser=now)
+    return replace(daemon, share=max(daemon.share, before.share), lesser=now)
+
+
 class NodeRooms:
     """The room on the nodes of a cluster, for pods that may go to some of them."""
 
@@ -73,7 +86,13 @@ class NodeRooms:
         self._found: dict[_Question, _Frontier] = {}
 
     def renew(self, nodes: tuple[Node, ...], daemons: tuple[Daemon, ...]) -> "NodeRooms":
-        """Return the rooms of these nodes: the very same object while nothing changed."""
+        """Return the rooms of these nodes: the very same object while nothing changed.
+
+        A daemon is believed as far as it ever was: a pod that is not ready takes as much of its
+        node as before.
+        """
+        known = {each.owner: each for each in self.daemons}
+        daemons = tuple(_as_believed(each, known.get(each.owner)) for each in daemons)
         # Mostly these are the very same records, of which only the addresses are compared.
         if self.nodes == nodes and self.daemons == daemons:
             return self

@@ -148,7 +148,9 @@ class Serving:
         if not current.node_name or current.phase in ENDED:
             self.remove_pod(current)
             return
-        world.pods.put(structs.replace(current, is_deleting=True, generation=current.generation + 1))
+        world.pods.put(
+            structs.replace(current, is_deleting=True, generation=current.generation + 1)
+        )
         self._remove_later(current)
 
     def remove_pod(self, pod: Pod) -> None:

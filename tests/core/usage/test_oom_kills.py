@@ -75,6 +75,19 @@ def test_what_the_kubelet_says_counts_more_than_the_spec() -> None:
     assert kills_seen(RUNNING, resized)[0].memory_bytes == 256 * MIB
 
 
+@pytest.mark.parametrize(
+    ("after", "counts"),
+    [
+        pytest.param(256, 128, id="it grew, perhaps because of the kill"),
+        pytest.param(64, 64, id="it shrank, and the kill may have followed from that"),
+    ],
+)
+def test_a_kill_between_two_looks_counts_with_the_lesser_size(after: int, counts: int) -> None:
+    resized = structs.replace(AGAIN, spec=Allocation(amounts(100, after * MIB)))
+
+    assert kills_seen(RUNNING, resized)[0].memory_bytes == counts * MIB
+
+
 def test_a_container_without_a_request_was_killed_with_nothing() -> None:
     bare = a_container(is_running=True)
     (kill,) = kills_seen(bare, structs.replace(bare, termination=killed(3), is_running=False))

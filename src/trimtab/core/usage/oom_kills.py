@@ -10,8 +10,8 @@ from datetime import datetime
 
 from msgspec import structs
 
-from trimtab.core.model import pods
-from trimtab.core.model.pods import Container, Pod
+from trimtab.core.model import limits, pods
+from trimtab.core.model.pods import Allocation, Container, Pod
 from trimtab.core.model.resources import Resource
 
 
@@ -64,14 +64,16 @@ def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
 
 def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:
     for moment in sorted(_kill_times(after) - _kill_times(before)):
-        # While it lies terminated it still has what it was killed with; once it runs again, what
-        # it has may already be more.
+        # While it lies terminated it still has what it was killed with. Once it runs again, it may
+        # have more because of the kill, or the kill may have followed from less.
         is_down = after.termination is not None and after.termination.finished_at == moment
-        had = (after if is_down else before).current
-        requests, limits = had.requests or {}, had.limits or {}
-        yield OomKill(
-            after.name, requests.get(Resource.MEMORY, 0), moment, limits.get(Resource.MEMORY, 0)
-        )
+        had = after.current if is_down else min(before.current, after.current, key=_memory_request)
+        limit = limits.amount_of(had.limits, Resource.MEMORY)
+        yield OomKill(after.name, _memory_request(had), moment, limit)
+
+
+def _memory_request(allocation: Allocation) -> int:
+    return limits.amount_of(allocation.requests, Resource.MEMORY)
 
 
 def _kill_times(container: Container) -> set[datetime]:

@@ -15,9 +15,10 @@ from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.webhook.status_lease import StatusLease
 from trimtab.api.admission.new_pods import NewPod
 from trimtab.cluster.live.leader_election import ElectionSettings, Elector
+from trimtab.cluster.ports import PressureSource
 from trimtab.core.changes.change import Thresholds
 from trimtab.core.guards.rate_limit import PaceSettings
-from trimtab.core.model.estimation import CostSettings, Estimator
+from trimtab.core.model.estimation import CostSettings, Estimator, PressureSettings
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.json_patch import Add, Patch
 from trimtab.core.model.pods import Allocation, Container, Pod
@@ -31,6 +32,7 @@ from trimtab.roles.settings import RolesSettings
 from trimtab.simulation.api_server import manifests
 from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.checks.base import Rules
+from trimtab.simulation.nodes.pressure import KubeletPressure
 from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.updater.controller import Updater
@@ -64,6 +66,14 @@ _COST: Final = CostSettings(
     cpu_interval=timedelta(minutes=5),
     short_run=timedelta(minutes=5),
     longest_gap=timedelta(minutes=10),
+    start_settling=timedelta(minutes=1),
+    longest_start=timedelta(minutes=5),
+    pressure=PressureSettings(
+        lifetime=timedelta(minutes=2),
+        confirmed_run=timedelta(minutes=2),
+        memory_run=timedelta(minutes=1),
+        hold_off=timedelta(minutes=3),
+    ),
 )
 """The cost-based estimator in such days."""
 
@@ -110,7 +120,9 @@ _PROBE_PATCH: Final[Patch] = (Add("/spec/containers/0/resources/requests/cpu", "
 
 
 async def run_recommender(
-    surroundings: ProcessSurroundings, settings: RecommenderSettings = _RECOMMENDER
+    surroundings: ProcessSurroundings,
+    settings: RecommenderSettings = _RECOMMENDER,
+    pressure: PressureSource | None = None,
 ) -> None:
     """Run the recommender while it leads."""
     recommender = Recommender(
@@ -119,6 +131,8 @@ async def run_recommender(
         settings=settings,
         clock=surroundings.clock,
     )
+    if pressure is not None:
+        recommender.read_pressure(pressure)
     elector = _elector(surroundings, "vpa-recommender-lease")
     await elector.run(recommender.run)
 
@@ -241,6 +255,20 @@ def with_estimator(estimator: Estimator) -> Stack:
     """Return the real components, with a recommender that uses an estimator."""
     recommendations = replace(_RECOMMENDER.recommendations, estimator=estimator)
     return _stack_of(replace(_RECOMMENDER, recommendations=recommendations), _UPDATER)
+
+
+def with_pressure(estimator: Estimator) -> Stack:
+    """Return the same components, with a recommender that reads signals from the kubelet."""
+    plain = with_estimator(estimator)
+    recommendations = replace(_RECOMMENDER.recommendations, estimator=estimator)
+    settings = replace(_RECOMMENDER, recommendations=recommendations)
+
+    def build(simulation: Simulation) -> Mapping[str, Component]:
+        source = KubeletPressure(simulation.kubelet)
+        recommend = partial(run_recommender, settings=settings, pressure=source)
+        return {**plain.build(simulation), "recommender": recommend}
+
+    return replace(plain, build=build)
 
 
 def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Stack:

@@ -91,8 +91,8 @@ class PressureSettings:
     """Signals of memory count from this part of the limit on."""
     memory_run: timedelta = timedelta(minutes=2)
     """Signals of memory for so long count as usage at the limit."""
-    memory_hold_off: timedelta = timedelta(minutes=15)
-    """Time until they count again: the pods need time to get the new limit."""
+    hold_off: timedelta = timedelta(minutes=15)
+    """Time after a step in which no signal counts: readings may be from before it."""
 
     def threshold(self, measure: Measure) -> float:
         """Return the strength from which on a measure counts."""
@@ -110,7 +110,7 @@ class PressureSettings:
         assert_never(measure)
 
     def __post_init__(self) -> None:
-        for name in ("lifetime", "confirmed_run", "memory_run", "memory_hold_off"):
+        for name in ("lifetime", "confirmed_run", "memory_run", "hold_off"):
             require_interval(name, getattr(self, name))
         for name in ("throttled_fraction", "cpu_waiting_fraction", "memory_limit_fraction"):
             require_fraction(name, getattr(self, name))

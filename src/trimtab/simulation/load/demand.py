@@ -30,6 +30,7 @@ _ROW: Final = np.dtype(
         ("burst_every", np.float64),
         ("burst_length", np.float64),
         ("phase", np.float64),
+        ("uneven", np.float64),
         ("trace_begin", np.int64),
         ("trace_length", np.int64),
         ("trace_step", np.float64),
@@ -104,6 +105,7 @@ class ContainerDemand:
         data["burst_every"][row] = load.bursts.every.total_seconds()
         data["burst_length"][row] = load.bursts.length.total_seconds()
         data["phase"][row] = load.phase.total_seconds()
+        data["uneven"][row] = load.uneven
         self._replace_trace(row, load.trace)
         self._columns.clear()
 
@@ -123,6 +125,10 @@ class ContainerDemand:
         level += self._column("leak_per_hour") * hours
         np.maximum(level, 0.0, out=level)
         return level[0], level[1]
+
+    def uneven(self) -> Floats:
+        """Return by what part the CPU of each row is above and below its load within a moment."""
+        return self._column("uneven")
 
     def _replace_trace(self, row: int, trace: Trace | None) -> None:
         data = self._rows.data

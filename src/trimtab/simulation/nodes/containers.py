@@ -84,6 +84,8 @@ _ROW: Final = np.dtype(
     ]
 )
 _NOT_RUNNING: Final = 0
+_RECLAIMED_FROM: Final = 0.85
+"""Part of the memory limit from which on the kernel takes memory back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,10 @@ class MeasuredUsage:
     """The run of the container to which each reading belongs."""
     cpu_millicores: NDArray[np.int64]
     memory_bytes: NDArray[np.int64]
+    throttled: Floats
+    """Part of the time in which each container was at its CPU limit."""
+    memory_waiting: Floats
+    """Part of the time in which each container waited for memory close to its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,12 @@ class Excess:
 
     container: ContainerName
     memory_bytes: int
+
+
+def _waiting(memory: Floats, limits: Floats) -> Floats:
+    """Return the part of the time that containers wait while the kernel takes memory back."""
+    waiting: Floats = np.clip((memory / limits - _RECLAIMED_FROM) / (1 - _RECLAIMED_FROM), 0.0, 1.0)
+    return waiting
 
 
 class Running:
@@ -195,7 +207,13 @@ class Running:
         burnt = data["burnt_millicores"]
         # While a container starts, the work of its start stands in for its load.
         wanted = np.where(burnt > 0, burnt, cpu)
-        used = np.minimum(wanted, data["cpu_limit"])
+        # Within a turn the demand of a load may be above its mean half of the time, and below it
+        # in the other half. Both are limited, so usage is below the limit while it throttles.
+        uneven = np.where(burnt > 0, 0.0, self.demand.uneven())
+        above, below = wanted * (1 + uneven), wanted * (1 - uneven)
+        limit = data["cpu_limit"]
+        used = (np.minimum(above, limit) + np.minimum(below, limit)) / 2
+        throttled = (above > limit) / 2 + (below > limit) / 2
         # Integers have the same sum in any order, on every machine.
         lost = np.floor(is_on * (wanted - used) * span.total_seconds()).astype(np.int64)
         self.throttled_millicore_seconds += int(lost.sum())
@@ -209,6 +227,8 @@ class Running:
             runs=data["run"][rows],
             cpu_millicores=used[rows].astype(np.int64),
             memory_bytes=memory[rows].astype(np.int64),
+            throttled=throttled[rows],
+            memory_waiting=_waiting(memory[rows], data["memory_limit"][rows]),
         )
         (dying,) = np.nonzero(exceeds)
         return [Excess(self._names[row], int(memory[row])) for row in dying.tolist()]

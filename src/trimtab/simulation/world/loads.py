@@ -74,6 +74,8 @@ class Load:
     day: tuple[float, ...] = _FLAT
     """The shape of the day, hour by hour from midnight UTC; straight lines in between."""
     bursts: Bursts = field(default_factory=Bursts)
+    uneven: float = 0.0
+    """Part by which CPU is above this load in one half of each moment, and below in the other."""
     trace: Trace | None = None
     """Recorded usage that replaces the waves' base and daily parts; None for none."""
     phase: timedelta = timedelta()

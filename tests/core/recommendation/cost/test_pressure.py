@@ -214,17 +214,35 @@ def test_a_throttled_container_gets_more_than_it_shows() -> None:
 
 
 def test_throttling_at_the_limit_raises_the_target_after_ten_minutes() -> None:
-    with_signal, without = Pressed(), Pressed()
-    with_signal.request(1000, GIB)
-    without.request(1000, GIB)
-    # Runs begin once the start of the history is over.
-    with_signal.use(500, 300 * MIB, minutes=15)
-    without.use(500, 300 * MIB, minutes=15)
-    with_signal.use(1000, 300 * MIB, minutes=12, throttled=0.9)
-    without.use(1000, 300 * MIB, minutes=12)
+    reached = []
+    for said in ({"throttled": 0.9}, {}):
+        pressed = Pressed(step=5)
+        pressed.request(1000, GIB)
+        pressed.use(600, 300 * MIB, minutes=24 * 60)
+        pressed.request(pressed.target(Resource.CPU), GIB)
+        pressed.step = 1
+        pressed.use(500, 300 * MIB, minutes=5)
+        before, begin = pressed.target(Resource.CPU), pressed.minute
+        while pressed.target(Resource.CPU) < 2 * before:
+            pressed.use(before, 300 * MIB, minutes=1, **said)
+        reached.append(pressed.minute - begin)
 
-    assert with_signal.target(Resource.CPU) == 2000
-    assert without.target(Resource.CPU) < 2000
+    assert 10 <= reached[0] <= 16
+    assert 30 <= reached[1] <= 36
+
+
+def test_readings_from_before_a_step_do_not_count_after_it() -> None:
+    pressed = Pressed()
+    pressed.request(1000, GIB)
+    pressed.use(850, 300 * MIB, minutes=30)
+    while pressed.target(Resource.CPU) == 1000:
+        pressed.use(850, 300 * MIB, minutes=1, throttled=0.6)
+    raised = pressed.target(Resource.CPU)
+    pressed.request(raised, GIB)
+    # It has what it needs, and the source goes on for a while.
+    pressed.use(1000, 300 * MIB, minutes=12, throttled=0.9)
+
+    assert pressed.target(Resource.CPU) == raised
 
 
 def test_memory_pressure_close_to_the_limit_counts_as_usage_at_the_limit() -> None:

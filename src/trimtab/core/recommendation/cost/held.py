@@ -140,6 +140,8 @@ class HeldTargets:
         # Raises come before reductions, and memory before CPU: a pod that has to be replaced anyway
         # takes a smaller CPU reduction along (`joined_lower_fraction`).
         self._move_clocks(rows, (memory, cpu, killed))
+        heeded = runs.heed(self._rows.data, cpu.rows, cpu.samples, self._settings.pressure)
+        cpu = _Batch(cpu.rows, heeded)
         self._note_sizes(memory)
         self._count_kills(killed, logged.ceiling_bytes)
         changed = np.zeros(len(touched), np.bool_)

@@ -3,13 +3,15 @@
 A row is one container of one autoscaler. The CPU of a start belongs to no run (decision 0072).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.model.estimation import PressureSettings
+from trimtab.core.recommendation.cost.held_columns import CPU
+from trimtab.core.usage.sample_log import LoggedSamples
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,20 @@ class CpuTurn:
         self.data[column][self.rows] = np.where(is_run, since, np.nan)
 
 
+def heed(
+    data: np.ndarray, owners: Ints, samples: LoggedSamples, settings: PressureSettings
+) -> LoggedSamples:
+    """Return CPU samples without the signals of rows whose target has just changed.
+
+    A source looks back for minutes. What it says may be from before the change.
+    """
+    if not samples.strengths.any():
+        return samples
+    since = data["now"][owners] - data["changed"][owners, CPU]
+    is_heeded = since >= settings.hold_off.total_seconds()
+    return replace(samples, strengths=samples.strengths * is_heeded[:, np.newaxis])
+
+
 def find_pressed(
     data: np.ndarray, owners: Ints, is_on: Booleans, settings: PressureSettings
 ) -> Booleans:
@@ -76,7 +92,7 @@ def find_pressed(
     begun = np.where(np.isfinite(since[rows]), since[rows], now)
     since[rows] = np.where(is_pressed[rows], begun, np.nan)
     is_due = is_pressed[rows] & (now - begun >= settings.memory_run.total_seconds())
-    is_due &= now - data["pressed_counted"][rows] >= settings.memory_hold_off.total_seconds()
+    is_due &= now - data["pressed_counted"][rows] >= settings.hold_off.total_seconds()
     data["pressed_counted"][rows[is_due]] = now[is_due]
     counts = np.zeros(len(data), np.bool_)
     counts[rows[is_due]] = True

@@ -238,6 +238,34 @@ def _replay_static(demand: Demand, *, is_fine: bool) -> FleetSums:
     return Replay(demand, fleet, Static(), FleetSums(len(demand)), is_fine=is_fine).run()
 
 
+def test_the_original_changes_in_the_same_minute_in_steps_as_in_minutes() -> None:
+    # Idle at zero bytes for most of the time, so that a memory window often begins with nothing.
+    dice = np.random.default_rng(3)
+    recordings = [
+        _recording(
+            str(number),
+            dice.lognormal(5, 2, 2 * _DAY).tolist(),
+            (dice.lognormal(5, 1.5, 2 * _DAY) * _MIB * (dice.random(2 * _DAY) < 0.4)).tolist(),
+        )
+        for number in range(6)
+    ]
+    demand = gather(recordings)
+    coarse, fine = (_replay(BUILT_IN["original"], demand, is_fine=each) for each in (False, True))
+
+    assert fine.kills.sum() > 20
+    assert coarse.kills.tolist() == fine.kills.tolist()
+    assert coarse.replacements.tolist() == fine.replacements.tolist()
+    assert coarse.minutes.tolist() == fine.minutes.tolist()
+    assert coarse.slack == pytest.approx(fine.slack, rel=1e-12)
+
+
+def _replay(contender: Contender, demand: Demand, *, is_fine: bool) -> FleetSums:
+    requests = first_requests(demand, _STRICT)
+    fleet = Fleet(requests, limits_of(requests, demand, _STRICT))
+    policy = make_policy(contender, demand, fleet)
+    return Replay(demand, fleet, policy, FleetSums(len(demand)), is_fine=is_fine).run()
+
+
 def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
     dice = np.random.default_rng(7)
     demand = gather(

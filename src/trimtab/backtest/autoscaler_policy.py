@@ -46,6 +46,7 @@ from trimtab.core.sizing import container_resources
 from trimtab.core.updates.plan import plan
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod, PodMemory, Snapshot
+from trimtab.core.usage import rewinding
 from trimtab.core.usage.aggregates import UsageSettings
 from trimtab.core.usage.cluster_usage import Usage
 from trimtab.core.usage.containers import PodName
@@ -111,9 +112,14 @@ class AutoscalerPolicy:
         owners = {name: place for place, name in enumerate(self._publications.amounts().owners)}
         self._groups = np.array([owners[each.identity] for each in self._autoscalers], np.int64)
         """Position of each workload in the published amounts; containers stay while pods change."""
+        self._before: rewinding.SavedHistories | None = None
+        """Histories before the last readings of whole steps, in the order of `_stepped`."""
+        self._stepped = np.zeros(0, np.int64)
 
     def observe(self, readings: PolicyReadings, /) -> None:
         """Take in what containers used."""
+        if self._settings.follows_original:
+            self._save_steps(readings.workloads)
         rows, times = self._rows[readings.workloads], readings.times
         now = float(times.max(initial=0.0))
         self._usage.add_cpu(Samples(rows, readings.amounts[CPU], times), now)
@@ -139,12 +145,40 @@ class AutoscalerPolicy:
         workloads, times = situation.workloads.tolist(), situation.times.tolist()
         numbers = self.numbers(situation.workloads)
         rule = self._original_changes if self._settings.follows_original else self._may_change
-        near = np.flatnonzero(rule(situation, numbers)).tolist()
+        due = rule(situation, numbers)
+        retaken = NO_CHOICE.retaken
+        if self._settings.follows_original:
+            is_late = due & (np.asarray(situation.minutes) > 1)
+            retaken = situation.workloads[is_late]
+            self._take_back(retaken)
+            due &= ~is_late
+        near = np.flatnonzero(due).tolist()
         decided = [
             self._decide(workloads[each], numbers[each], situation.fleet, _moment(times[each]))
             for each in near
         ]
-        return self._carry_out([each for each in decided if each is not None])
+        choice = self._carry_out([each for each in decided if each is not None])
+        return replace(choice, retaken=retaken)
+
+    def _save_steps(self, workloads: Ints) -> None:
+        """Save the histories of workloads that take a whole step at once.
+
+        In the original, a memory window that begins with zero bytes sees nothing. So the minute of
+        a new pod decides about all of its kills.
+        """
+        is_first = np.ones(len(workloads), np.bool_)
+        np.not_equal(workloads[1:], workloads[:-1], out=is_first[1:])
+        starts = np.flatnonzero(is_first)
+        self._stepped = workloads[starts[np.diff(starts, append=len(workloads)) > 1]]
+        self._before = rewinding.save(self._usage, self._rows[self._stepped])
+
+    def _take_back(self, workloads: Ints) -> None:
+        """Take back the last readings of workloads."""
+        if len(workloads):
+            assert self._before is not None
+            order = np.argsort(self._stepped)
+            which = order[np.searchsorted(self._stepped, workloads, sorter=order)]
+            rewinding.restore(self._usage, self._before, which)
 
     def bounds(self, workloads: Ints, /) -> Floats:
         """The bounds that would be published."""

@@ -34,6 +34,8 @@ class Fleet:
     """Minutes that the container had run when it was last killed; -1 if it never was."""
     since_kill: Ints = field(init=False)
     """Minutes since then."""
+    is_retaken: Booleans = field(init=False)
+    """True for containers whose coming step has to be taken minute by minute."""
 
     def __post_init__(self) -> None:
         count = self.requests.shape[1]
@@ -41,6 +43,7 @@ class Fleet:
             np.zeros(count, np.int64) for _ in range(5)
         )
         self.killed_after = np.full(count, -1)
+        self.is_retaken = np.zeros(count, np.bool_)
 
     def visible(self, rows: Ints, demand: Floats) -> Floats:
         """Return the part of the demand that a container can use."""
@@ -61,6 +64,11 @@ class Fleet:
         """Let minutes pass for containers that run."""
         self.ran[rows] += minutes
         self._grow_older(rows, minutes)
+
+    def take_back(self, rows: Ints, minutes: Ints) -> None:
+        """Undo the last minutes of containers that ran, to take them again one by one."""
+        self.run(rows, -minutes)
+        self.is_retaken[rows] = True
 
     def kill(self, rows: Ints) -> None:
         """Kill containers in the current minute."""

@@ -3,7 +3,7 @@
 The baselines are here; the real decision code is in `autoscaler_policy.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -34,6 +34,8 @@ class PolicySituation:
     fleet: Fleet
     times: Floats
     """Seconds since the epoch."""
+    minutes: Ints | int = 1
+    """Minutes since the last choice for each of the workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Choice:
     limits: Floats
     in_place: bool = False
     """True if pods are resized in place, False if they are replaced."""
+    retaken: Ints = field(default_factory=lambda: _NOBODY)
+    """Workloads that should have changed within the step: it is taken again, by minutes."""
 
 
 NO_CHOICE: Final = Choice(_NOBODY, np.zeros((2, 0)), np.zeros((2, 0)))

@@ -9,7 +9,8 @@ Within one minute, in this order:
 5. The policy chooses.
 
 The demand is the same for a whole step. Containers which run undisturbed therefore take all its
-minutes at once, and the policy chooses for them at its end. All others go minute by minute.
+minutes at once, and the policy chooses for them at its end. All others go minute by minute. A
+policy for which the very minute matters has the step taken back, and taken again by minutes.
 
 Workloads are independent, so each has a clock of its own: in one move some advance by a minute
 and others by a step. At the end of each day all clocks meet, so that none falls far behind.
@@ -119,14 +120,16 @@ class Replay:
         for day in range(self.demand.days):
             until = np.minimum(ends, (day + 1) * _DAY)
             while len(behind := np.flatnonzero(clock < until)):
-                clock[behind] += self._move(behind, clock[behind])
-                steps, begun = np.divmod(clock[behind], self.demand.step_minutes)
-                self._end_steps(behind[begun == 0], steps[begun == 0], suitability)
+                minutes = self._move(behind, clock[behind])
+                clock[behind] += minutes
+                moved = behind[minutes > 0]
+                steps, begun = np.divmod(clock[moved], self.demand.step_minutes)
+                self._end_steps(moved[begun == 0], steps[begun == 0], suitability)
             self.after_day()
         return self.tally
 
     def _move(self, rows: Ints, clock: Ints) -> Ints:
-        """Let minutes pass for some workloads; return how many for each."""
+        """Let minutes pass for some workloads; return how many for each, 0 if it is taken back."""
         steps, begun = np.divmod(clock, self.demand.step_minutes)
         amounts = self.demand.amounts[steps, :, rows].T
         calm = (begun == 0) & ~self._disturbed(rows, amounts)
@@ -134,13 +137,22 @@ class Replay:
         waits = ~calm & (self.fleet.delay[rows] > 0)
         over = ~calm & ~waits & self.fleet.is_over(rows, amounts)
         runs = ~waits & ~over
-        self.tally.account(rows[~runs], self.fleet, amounts[:, ~runs], minutes[~runs])
+        self.fleet.is_retaken[rows] = False
         self.fleet.wait(rows[waits])
         if over.any():
             self._kill(rows[over], clock[over])
         if runs.any():
             self._run(rows[runs], amounts[:, runs], clock[runs], minutes[runs])
-        self._choose(rows, clock + minutes - 1)
+        times = self._times(rows, clock + minutes - 1)
+        choice = self.policy.choose(PolicySituation(rows, self.fleet, times, minutes))
+        if len(choice.retaken):
+            retaken = np.isin(rows, choice.retaken)
+            self.fleet.take_back(rows[retaken], minutes[retaken])
+            minutes[retaken] = 0
+        # After the choice, which may take a step back, and before the new requests hold.
+        self.tally.account(rows, self.fleet, amounts, minutes)
+        if len(choice.workloads):
+            self._apply(choice)
         return minutes
 
     def _disturbed(self, rows: Ints, amounts: Floats) -> Booleans:
@@ -150,6 +162,7 @@ class Replay:
         was_killed = (fleet.killed_after[rows] >= 0) & (fleet.since_kill[rows] < LONG_RUN)
         is_held_back = amounts[CPU] > fleet.limits[CPU, rows]
         is_disturbed = is_new | was_killed | is_held_back | fleet.is_over(rows, amounts)
+        is_disturbed |= fleet.is_retaken[rows]
         return np.asarray(is_disturbed | self.is_fine)
 
     def _kill(self, rows: Ints, clock: Ints) -> None:
@@ -157,10 +170,9 @@ class Replay:
         self.tally.count_kills(rows, clock)
         if self.timeline is not None:
             self.timeline.note_kills(rows, clock // self.demand.step_minutes)
-        self.policy.learn_kills(self._situation(rows, clock))
+        self.policy.learn_kills(PolicySituation(rows, self.fleet, self._times(rows, clock)))
 
     def _run(self, rows: Ints, amounts: Floats, clock: Ints, minutes: Ints) -> None:
-        self.tally.account(rows, self.fleet, amounts, minutes)
         self.fleet.run(rows, minutes)
         seen = self.fleet.visible(rows, amounts)
         passed = np.arange(minutes.sum()) - np.repeat(np.cumsum(minutes) - minutes, minutes)
@@ -168,11 +180,6 @@ class Replay:
         self.policy.observe(
             PolicyReadings(rows.repeat(minutes), seen.repeat(minutes, axis=1), times)
         )
-
-    def _choose(self, rows: Ints, clock: Ints) -> None:
-        choice = self.policy.choose(self._situation(rows, clock))
-        if len(choice.workloads):
-            self._apply(choice)
 
     def _apply(self, choice: Choice) -> None:
         change = self.fleet.resize if choice.in_place else self.fleet.replace
@@ -188,9 +195,6 @@ class Replay:
         suits = suitability.suits(rows, steps - 1, self.fleet.requests[:, rows])
         hours = steps[suits] * self.demand.step_seconds / 3600
         self.tally.note_good_sizes(rows[suits], hours)
-
-    def _situation(self, rows: Ints, clock: Ints) -> PolicySituation:
-        return PolicySituation(rows, self.fleet, self._times(rows, clock))
 
     def _times(self, rows: Ints, clock: Ints) -> Floats:
         return self.demand.starts[rows] + clock * _MINUTE

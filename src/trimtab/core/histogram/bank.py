@@ -175,6 +175,18 @@ class HistogramBank:
         same._used, same._released = self._used, list(self._released)
         return same
 
+    def take(self, rows: Ints) -> "HistogramBank":
+        """Return copies of distinct rows, numbered from 0 as given, for `put_back`."""
+        taken = HistogramBank(self.scheme, self.half_life, self.quantiles)
+        taken.references, taken.weights = self.references[rows], self.weights.taken(rows)
+        taken._used = len(rows)
+        return taken
+
+    def put_back(self, rows: Ints, taken: "HistogramBank", which: Ints) -> None:
+        """Replace distinct rows by some of those that were taken earlier."""
+        self.references[rows] = taken.references[which]
+        self.weights.put_back(rows, taken.weights, which)
+
     def is_empty(self, rows: ArrayLike) -> NDArray[np.bool_]:
         """Return, per row, True if it has no occupied bucket."""
         return self.weights.is_empty(np.asarray(rows, np.int64))

@@ -231,3 +231,10 @@ class Weights:
         taken._reached = self._reached[:, rows]
         taken._arena = self._arena.taken(rows)
         return taken
+
+    def put_back(self, rows: Ints, taken: "Weights", which: Ints) -> None:
+        """Replace distinct rows by some of those that were taken earlier."""
+        self.totals[rows] = taken.totals[which]
+        self.lowest[rows], self.highest[rows] = taken.lowest[which], taken.highest[which]
+        self._arena.put_back(rows, taken.windows(which))
+        self._limits[rows] = _UNKNOWN

@@ -6,7 +6,7 @@ Windows left behind are used again. When they make up more than half of the arra
 compacted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -211,6 +211,16 @@ class Arena:
         taken._start, taken._slots = self._packed(rows)
         taken._used = len(taken._slots)
         return taken
+
+    def put_back(self, rows: Ints, windows: Iterable[WindowCopies]) -> None:
+        """Replace the windows of distinct rows by copies of earlier; rows without one have none."""
+        self._leave(rows)
+        for copies in windows:
+            here, width = rows[copies.which], len(copies.weights)
+            self._start[here] = self._take(width, len(here))
+            self._base[here], self._width[here] = copies.bases, width
+            self._slots[_slots_of(self._start[here], width)] = copies.weights
+        self._close_up()
 
     def _packed(self, rows: Ints) -> tuple[Ints, Floats]:
         """Copy windows without any gap; return the start of each, and the slots."""

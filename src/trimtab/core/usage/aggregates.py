@@ -147,6 +147,15 @@ class Aggregates:
         """Return the rows in that bank that hold the histograms of some aggregates."""
         return self.ints("cpu_row" if resource is Resource.CPU else "memory_row")[rows]
 
+    def copy_rows(self, rows: Ints) -> np.ndarray:
+        """Return copies of the columns of some rows; banks are copied by themselves."""
+        copies: np.ndarray = self._rows.data[rows]
+        return copies
+
+    def put_rows(self, rows: Ints, copies: np.ndarray) -> None:
+        """Replace the columns of some rows by copies of earlier."""
+        self._rows.data[rows] = copies
+
     def keyed_rows(self) -> Ints:
         """Return the rows of all aggregates that have a key."""
         return np.fromiter(self._keys, dtype=np.int64, count=len(self._keys))

@@ -92,6 +92,15 @@ class Containers:
         """Return a column of numbers; it is stale once another container was added."""
         return self._rows.data[column]
 
+    def copy_rows(self, rows: Ints) -> np.ndarray:
+        """Return copies of some rows."""
+        copies: np.ndarray = self._rows.data[rows]
+        return copies
+
+    def put_rows(self, rows: Ints, copies: np.ndarray) -> None:
+        """Replace some rows by copies of earlier."""
+        self._rows.data[rows] = copies
+
     @property
     def aggregate(self) -> Ints:
         """The aggregate that each row feeds; -1 for unused rows."""

@@ -216,6 +216,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     ),
     Deviation(
         set="capping",
+        decision="0068",
+        reason="requests stay below the limit of the spec, also where a larger one is reported",
+        applies=patch_cases.reports_a_larger_limit,
+        where=patch_cases.LIMITED_LINES,
+    ),
+    Deviation(
+        set="capping",
         decision="0004",
         reason="a pod-type limit range makes up no amount where none is recommended",
         applies=patch_cases.has_gaps_in_a_pod_range,

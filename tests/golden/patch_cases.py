@@ -11,6 +11,9 @@ ZERO = quantities.parse("0")
 CAPPED_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): (None|0) != |annotations: "
 """In a capped recommendation: an amount that the original made up, and the notes about it."""
 
+LIMITED_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): \d"
+"""In a capped recommendation: amounts that another limit bounds."""
+
 MINUS_ONE_LINES = (
     r"[^.]+\.(target|lowerBound|upperBound)\.memory: 0 != -1$"
     r"|patches\./spec/containers/\d+/resources/requests/memory: "
@@ -71,6 +74,20 @@ def has_gaps_in_a_pod_range(case: dict[str, Any]) -> bool:
 def has_a_policy_but_no_recommendation(case: dict[str, Any]) -> bool:
     policy = case["input"].get("vpa", {}).get("spec", {}).get("resourcePolicy")
     return has_pod_range(case) and policy is not None and recommendations(case) is None
+
+
+def reports_a_larger_limit(case: dict[str, Any]) -> bool:
+    """The status of a container has a larger limit than its spec (decision 0068)."""
+    pod = case["input"].get("pod") or {}
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    reported = {each["name"]: (each.get("resources") or {}).get("limits") for each in statuses}
+    return any(
+        quantities.parse(amount) > quantities.parse(asked[kind])
+        for container in (pod.get("spec") or {}).get("containers") or []
+        if (asked := (container.get("resources") or {}).get("limits"))
+        for kind, amount in (reported.get(container["name"]) or {}).items()
+        if kind in asked
+    )
 
 
 def has_other_resources_in_a_pod_range(case: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from rig import stages
 pytestmark = pytest.mark.smoke
 
 DEFERRED = {stages.ANNOTATION: "deferred"}
+FAILING = {stages.ANNOTATION: "error"}
 
 
 def asked(pods: list[Json]) -> list[Json]:
@@ -69,3 +70,33 @@ def test_the_only_ready_pod_is_not_evicted_to_shrink(hasty_scene: Scene) -> None
     # The other one serves again, and the updater goes on.
     scene.play_recovery(next(pod for pod in pods if uids_of([pod]) == uids_of([other])))
     scene.wait_for_pods(lambda pods: not uids_of([only]) <= uids_of(pods))
+
+
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_requests_stay_below_a_limit_that_the_kubelet_fails_to_lower(
+    scene: Scene, mode: str
+) -> None:
+    scene.deploy("web", SMALL, limits={"memory": "900Mi"}, annotations=FAILING)
+    for pod in scene.pods():
+        name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]
+        resized = {**container, "resources": {"requests": SMALL, "limits": {"memory": "250Mi"}}}
+        path = f"{scene.path('pods', 'v1')}/{name}/resize"
+        scene.patch(path, {"spec": {"containers": [resized]}})
+    before = scene.wait_for_pods(lambda pods: all(map(_fails_to_resize, pods)))
+    only_requests = {"containerName": "*", "controlledValues": "RequestsOnly"}
+    scene.autoscale(
+        {**SMALL, "memory": "600Mi"},
+        mode=mode,
+        resourcePolicy={"containerPolicies": [only_requests]},
+    )
+
+    # The API server refuses requests above the limit that the spec asks for.
+    grown = {**SMALL, "memory": "250Mi"}
+    scene.wait_for_pods(lambda pods: asked(pods) == [grown] * 2)
+    after = scene.watch(10, lambda pods: asked(pods) == [grown] * 2)
+    assert uids_of(after) == uids_of(before)
+
+
+def _fails_to_resize(pod: Json) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any(each.get("reason") == "Error" for each in conditions)

@@ -228,14 +228,6 @@ def test_the_policy_has_the_last_word_over_the_limit_range() -> None:
     }
 
 
-def test_what_the_kubelet_reports_counts_before_the_spec() -> None:
-    container = a_container(limits=amounts(200), status=Allocation(amounts(100), amounts(450)))
-
-    capped = cap_for_pod([ADVICE], a_pod(container), (allows(values=REQUESTS_ONLY),))
-
-    assert capped.recommendations[0].target == amounts(450, 512 * MIB)
-
-
 def test_only_what_happens_to_the_target_is_noted() -> None:
     capped = cap_for_pod([ADVICE], a_pod(USUAL), (allows(amounts(300), amounts(1000)),))
 
@@ -356,3 +348,27 @@ def test_what_was_capped_once_is_capped_for_good(
     once = cap_for_pod([one], pod, (rule,)).recommendations
 
     assert cap_for_pod(once, pod, (rule,)).recommendations == once
+
+
+@pytest.mark.parametrize(
+    ("asks", "has", "expected"),
+    [
+        pytest.param(256, None, 256, id="not reported yet"),
+        pytest.param(200, 256, 200, id="the kubelet fails to lower it"),
+        pytest.param(400, 256, 256, id="the kubelet has yet to raise it"),
+        pytest.param(None, 256, 256, id="taken away and still there"),
+    ],
+)
+def test_requests_alone_stay_below_the_limit_asked_for_and_the_one_reported(
+    asks: int | None, has: int | None, expected: int
+) -> None:
+    def limited(mebibytes: int | None) -> Allocation:
+        limits = {} if mebibytes is None else amounts(memory=mebibytes * MIB)
+        return Allocation(amounts(100, 128 * MIB), limits)
+
+    container = Container("app", spec=limited(asks), status=None if has is None else limited(has))
+    policies = (allows(values=REQUESTS_ONLY),)
+    found = cap_for_pod((ADVICE,), a_pod(container), policies, ())
+
+    assert found.recommendations[0].target[MEMORY] == expected * MIB
+    assert found.notes["app"] == (Note(MEMORY, NoteKind.CONTAINER_LIMIT),)

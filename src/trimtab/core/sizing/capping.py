@@ -326,11 +326,15 @@ def _bounds(
     if policy.min_allowed or policy.max_allowed:
         yield from _policy_bounds(policy)
     if not moves_limits:
-        # The API server refuses requests above the limit, even above a limit of zero.
-        limits = without_negatives(container.current.limits or NO_AMOUNTS)
-        yield from (
-            _Bound(kind, NoteKind.CONTAINER_LIMIT, limits[kind]) for kind in BOTH if kind in limits
+        # The API server refuses requests above the limit of the spec, even above a limit of zero.
+        # The kubelet may have put off what the spec asks for, and still report another limit.
+        has, asks = (
+            without_negatives(each.limits or NO_AMOUNTS)
+            for each in (container.current, container.spec)
         )
+        for kind in BOTH:
+            if found := [limits[kind] for limits in (has, asks) if kind in limits]:
+                yield _Bound(kind, NoteKind.CONTAINER_LIMIT, min(found))
 
 
 def _policy_bounds(policy: ContainerPolicy) -> Iterator[_Bound]:

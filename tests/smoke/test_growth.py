@@ -82,22 +82,32 @@ def test_d22_a_workload_that_got_worse_grows_in_place(hasty_scene: Scene, mode: 
     scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2)
 
 
-def test_d22_pods_that_starve_grow_once_their_mode_lets_them(hasty_scene: Scene) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_d22_pods_that_starve_grow_in_place_where_they_are_evicted_otherwise(
+    hasty_scene: Scene, *, restarts: bool
+) -> None:
     scene = hasty_scene
-    scene.deploy("web", LARGER, replicas=2)
+    template = a_template(LARGER)
+    if restarts:
+        policy = [{"resourceName": each, "restartPolicy": "RestartContainer"} for each in LARGER]
+        template["spec"]["containers"][0]["resizePolicy"] = policy
+    scene.create(template)
+    scene.wait_until_running(2)
     scene.autoscale(LITTLE, mode="Recreate")
-    scene.wait_for_pods(lambda pods: requests(pods) == [[LITTLE]] * 2)
-    for pod in scene.pods():
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[LITTLE]] * 2)
+    for pod in pods:
         scene.play_unreadiness(pod)
     # The change to the smaller size came first, so the mode evicts no pod to grow it.
     scene.recommend({"cpu": "10m", "memory": "40Mi"})
     scene.wait_for_holds("WorkloadDegraded", 2)
     scene.recommend(LARGER)
-    words = ("UpdatesStopped", "2 pods are not ready and would get more by an eviction alone")
-    scene.wait_for_words(scene.condition_messages, *words)
-    scene.edit({"updateMode": "InPlaceOrRecreate"})
 
-    scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2)
+    if restarts:
+        words = ("UpdatesStopped", "2 pods are not ready and would get more by an eviction alone")
+        scene.wait_for_words(scene.condition_messages, *words)
+    else:
+        scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2)
+    assert uids_of(scene.pods()) == uids_of(pods)
 
 
 @pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])

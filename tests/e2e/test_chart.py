@@ -185,6 +185,34 @@ def test_external_metrics_may_be_read_only_where_that_is_asked_for(
     assert ("external.metrics.k8s.io" in text) == reads
 
 
+@pytest.mark.parametrize(
+    ("flags", "scope", "reads"),
+    [
+        pytest.param([], "cluster", False, id="no word about it"),
+        pytest.param(["--pressure-source=kubelet"], "cluster", True, id="in a list"),
+        pytest.param({"pressure-source": "kubelet"}, "cluster", True, id="in a map"),
+        pytest.param({"pressure-source": "prometheus"}, "cluster", False, id="another source"),
+        pytest.param(
+            ["--pressure-source=kubelet", "--pressure-source=none"], "cluster", False, id="none"
+        ),
+        pytest.param(["--pressure-source=kubelet"], "namespace", False, id="one namespace"),
+    ],
+)
+def test_kubelets_may_be_read_only_where_that_is_asked_for(
+    flags: list[str] | Json, scope: str, *, reads: bool
+) -> None:
+    found = nested("recommender.extraArgs", flags)
+    if scope == "namespace":
+        found |= {
+            "rbac": {"scope": scope, "namespace": "shop"},
+            "admissionController": {"enabled": False},
+            "crds": {"enabled": False},
+        }
+    text = chart.render(namespace="shop", values=json.dumps(found))
+
+    assert ("nodes/proxy" in text) == reads
+
+
 def test_copies_take_turns_where_there_are_several() -> None:
     found = deployments("as-another")
     objects = render("as-another")

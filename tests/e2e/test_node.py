@@ -4,10 +4,12 @@ What is done to pods is done by our own client, and what is seen of them by our 
 kernel says whether it is true.
 """
 
+import asyncio
 import json
 import re
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -24,7 +26,9 @@ from trimtab.cluster.errors import BudgetError
 from trimtab.cluster.http.client import Client
 from trimtab.cluster.http.rate_limit import RequestBudget
 from trimtab.cluster.live.writes import Acts
+from trimtab.cluster.usage.kubelet_pressure import KubeletPressure
 from trimtab.cluster.usage.metrics_api import MetricsApi
+from trimtab.core.model.estimation import Measure, PressureSettings
 from trimtab.core.model.pods import Pod, ResizeState
 from trimtab.core.model.resources import Resource, Resources
 from trimtab.core.sizing.new_pods.operations import resource_operations
@@ -394,3 +398,28 @@ async def test_our_source_of_usage_reads_the_same_from_metrics_server(
     assert (columns.pods, columns.containers) == (("web",), ("app",))
     assert 100 < columns.cpu_millicores[0] < 600
     assert 60 * MIB <= columns.memory_bytes[0] < 90 * MIB
+
+
+async def test_our_source_of_pressure_sees_what_the_kernel_throttles(
+    world: World, client: Client
+) -> None:
+    limits = {"cpu": "50m", "memory": "128Mi"}
+    world.start(workers.pod("web", workers.container("-cpu=500", requests=limits, limits=limits)))
+    world.start(workers.pod("calm", workers.container("-cpu=1", requests=LARGE, limits=LARGE)))
+    source = KubeletPressure(
+        client, lambda: [world.on.name], RealClock(), PressureSettings(), timedelta(seconds=20)
+    )
+    found: dict[str, Mapping[Measure, float]] = {}
+    async with asyncio.timeout(SLOW_SECONDS):
+        while not found:
+            readings = (await source.fetch()).by_container
+            found = {
+                pod: each.strengths
+                for (namespace, pod, _), each in readings.items()
+                if namespace == world.namespace
+            }
+            # The kubelet measures every ten to fifteen seconds.
+            await asyncio.sleep(3)
+
+    assert set(found) == {"web"}
+    assert found["web"][Measure.THROTTLED] > 0.5

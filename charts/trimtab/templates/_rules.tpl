@@ -7,6 +7,9 @@
 {{- if and (eq .it.name "recommender") (include "trimtab.readsExternalMetrics" .values) -}}
 {{- $names = append $names "recommender-external-metrics" -}}
 {{- end -}}
+{{- if and $isCluster (eq .it.name "recommender") (include "trimtab.readsKubelets" .values) -}}
+{{- $names = append $names "recommender-kubelet" -}}
+{{- end -}}
 {{- if and $isCluster (eq .it.name "admission-controller") (or .values.registerWebhook (not (include "trimtab.hasFiles" .root))) -}}
 {{- $names = append $names "admission-controller-registration" -}}
 {{- end -}}
@@ -38,6 +41,17 @@
 {{- $texts = append $texts ($.root.Files.Get (printf "files/rbac/%s.yaml" .) | trim) -}}
 {{- end -}}
 {{- $texts | compact | join "\n" -}}
+{{- end -}}
+
+{{/* Whether the last word about the source of pressure among `extraArgs` is the kubelet. */}}
+{{- define "trimtab.readsKubelets" -}}
+{{- $reads := "" -}}
+{{- range include "trimtab.extraArgs" .extraArgs | fromYamlArray -}}
+{{- if hasPrefix "--pressure-source=" . -}}
+{{- $reads = ternary "true" "" (eq . "--pressure-source=kubelet") -}}
+{{- end -}}
+{{- end -}}
+{{- $reads -}}
 {{- end -}}
 
 {{/* Whether the last word about it among `extraArgs` is yes. */}}

@@ -52,6 +52,8 @@ class PressureOrigin(StrEnum):
 
     NONE = "none"
     PROMETHEUS = "prometheus"
+    KUBELET = "kubelet"
+    """The kubelets' own metrics, through the API server."""
 
 
 @dataclass(frozen=True, slots=True)

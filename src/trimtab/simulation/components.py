@@ -32,7 +32,7 @@ from trimtab.roles.settings import RolesSettings
 from trimtab.simulation.api_server import manifests
 from trimtab.simulation.api_server.admission import Admitting
 from trimtab.simulation.checks.base import Rules
-from trimtab.simulation.nodes.pressure import KubeletPressure
+from trimtab.simulation.nodes.pressure import SimulatedPressure
 from trimtab.simulation.processes import Component, ProcessSurroundings
 from trimtab.simulation.simulation import Simulation
 from trimtab.updater.controller import Updater
@@ -264,7 +264,7 @@ def with_pressure(estimator: Estimator) -> Stack:
     settings = replace(_RECOMMENDER, recommendations=recommendations)
 
     def build(simulation: Simulation) -> Mapping[str, Component]:
-        source = KubeletPressure(simulation.kubelet)
+        source = SimulatedPressure(simulation.kubelet)
         recommend = partial(run_recommender, settings=settings, pressure=source)
         return {**plain.build(simulation), "recommender": recommend}
 

@@ -13,7 +13,7 @@ from trimtab.cli.flags.start import flag_name, list_flags
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.hpa import HpaConflict
 from trimtab.core.model.resources import Resource
-from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.settings import PressureOrigin, RecommenderSettings
 
 OURS = {
     "--checkpoint-rotation",
@@ -22,6 +22,7 @@ OURS = {
     "--hpa-conflict",
     "--log-format",
     "--oom-price-gib-hours",
+    "--pressure-source",
     "--strict-flags",
     "--read-timeout",
     "--status-patience",
@@ -57,6 +58,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("checkpoint_rotation", SECONDS_7, "checkpoint_rotation"),
     ("status_patience", SECONDS_7, "publishing.patience"),
     ("hpa_conflict", HpaConflict.WARN, "hpa_conflict"),
+    ("pressure_source", PressureOrigin.KUBELET, "pressure.origin"),
     ("recommendation_margin_fraction", 0.7, "recommendations.margin_fraction"),
     ("pod_recommendation_min_cpu_millicores", 7, "recommendations.cpu.pod_floor"),
     ("target_cpu_percentile", 0.7, "recommendations.cpu.target_percentile"),

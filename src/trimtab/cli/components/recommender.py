@@ -23,6 +23,7 @@ from trimtab.cluster.http.client import Client
 from trimtab.cluster.live.cluster import LiveCluster, Scope
 from trimtab.cluster.ports import UsageSource
 from trimtab.cluster.usage.external_metrics import ExternalMetricsApi
+from trimtab.cluster.usage.kubelet_pressure import KubeletPressure
 from trimtab.cluster.usage.metrics_api import MetricsApi
 from trimtab.cluster.usage.prometheus_client import Exchange
 from trimtab.core.model.hpa import HpaConflict
@@ -153,6 +154,22 @@ def _choose_usage(
     return ExternalUsage(metrics, lambda: running().state)
 
 
+def _kubelets(
+    settings: RecommenderSettings, cluster: LiveCluster, client: Client, clock: RealClock
+) -> KubeletPressure | None:
+    """Return the kubelets as a source of pressure, if the flags want them."""
+    if settings.pressure.origin is not PressureOrigin.KUBELET:
+        return None
+    return KubeletPressure(
+        client,
+        lambda: {pod.node_name for pod in cluster.pods if pod.node_name},
+        clock,
+        settings.recommendations.cost.pressure,
+        # Less than the patience of the reader, so that what came counts.
+        within=settings.pressure.timeout * 0.8,
+    )
+
+
 def _build(
     order: RecommenderOrder,
     orders: Orders,
@@ -202,8 +219,8 @@ def _build(
         report=report,
         tracer=client.tracer,
     )
-    if pressure is not None:
-        running.read_pressure(pressure)
+    if (signals := pressure or _kubelets(settings, cluster, client, clock)) is not None:
+        running.read_pressure(signals)
     if order.flags.loop.export_recommendations:
         REGISTRY.register(RecommendationExporter(cluster.autoscalers))
     return component.RunningComponent(

@@ -8,7 +8,7 @@ from trimtab.simulation.nodes.kubelet import Kubelet
 
 
 @dataclass(frozen=True, slots=True)
-class KubeletPressure:
+class SimulatedPressure:
     """The readings of the kubelet's last turn as a source of pressure."""
 
     kubelet: Kubelet

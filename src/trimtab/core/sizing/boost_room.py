@@ -105,17 +105,11 @@ def fit_boosts(pod: Pod, shares: Sequence[BoostShare], room: BoostRoom) -> Seque
     """Return the shares with as much of their boosts as there is room for."""
     if not any(map(_SPAN, shares)):
         return shares
-    if pod.envelope is not None:
-        # Kubernetes resizes no pod with resources of its own, so that a boost could never end.
-        return give_up(shares, NoteKind.BOOST_POD_RESOURCES)
-    if pod.is_windows:
-        return give_up(shares, NoteKind.BOOST_WINDOWS)
-    if pod.preemption_priority > room.max_priority:
-        # The scheduler would delete pods of others, for CPU that is given back after the start.
-        return give_up(shares, NoteKind.BOOST_PREEMPTS)
+    if (reason := _find_obstacle(pod, room)) is not None:
+        return give_up(shares, reason)
     shares = [_left_out(share) if _ends_with_restart(share) else share for share in shares]
-    usual = {share.container.name: share.usual for share in shares}
     covering = [each for each in room.quotas if quotas.covers(each, pod, _by_name(shares))]
+    usual = {share.container.name: share.usual for share in shares}
     if not all(quotas.covers(each, pod, usual) for each in covering):
         # A quota that only counts pods with requests could refuse this one for what it still lacks.
         return give_up(shares, NoteKind.BOOST_QUOTA)
@@ -123,17 +117,38 @@ def fit_boosts(pod: Pod, shares: Sequence[BoostShare], room: BoostRoom) -> Seque
         *_container_bounds(room),
         *_pod_bounds(pod, shares, room, covering),
     ]
-    fitted = list(shares)
-    for bound in bounds:
-        if bound.side is Side.REQUESTS:
-            fitted = bound.cut(pod, fitted)
-    fitted = [_with_limit(share) for share in fitted]
-    for bound in bounds:
-        if bound.side is Side.LIMITS:
-            fitted = bound.cut(pod, fitted)
+    # Limits follow the requests that are left, and ratios compare both.
+    fitted = _cut_side(Side.REQUESTS, pod, shares, bounds)
+    fitted = _cut_side(Side.LIMITS, pod, [_with_limit(share) for share in fitted], bounds)
     ratios = _Ratios(room.limit_ranges)
     fitted = _in_same_class([_below_limit(share) for share in ratios.cut(pod, fitted)])
     return fitted if ratios.hold(pod, fitted) else give_up(fitted, NoteKind.BOOST_LIMIT_RANGE)
+
+
+def _find_obstacle(pod: Pod, room: BoostRoom) -> NoteKind | None:
+    """Return why no container of the pod may be boosted; None if nothing forbids it."""
+    if pod.envelope is not None:
+        # Kubernetes resizes no pod with resources of its own, so that a boost could never end.
+        return NoteKind.BOOST_POD_RESOURCES
+    if pod.is_windows:
+        return NoteKind.BOOST_WINDOWS
+    if pod.preemption_priority > room.max_priority:
+        # The scheduler would delete pods of others, for CPU that is given back after the start.
+        return NoteKind.BOOST_PREEMPTS
+    return None
+
+
+def _cut_side(
+    side: Side,
+    pod: Pod,
+    shares: Sequence[BoostShare],
+    bounds: Sequence["_ContainerBound | _PodBound"],
+) -> Sequence[BoostShare]:
+    """Return the shares inside all bounds of requests, or of limits."""
+    for bound in bounds:
+        if bound.side is side:
+            shares = bound.cut(pod, shares)
+    return shares
 
 
 def give_up(shares: Sequence[BoostShare], note: NoteKind) -> list[BoostShare]:

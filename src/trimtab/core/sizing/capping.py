@@ -210,36 +210,57 @@ def cap_for_pod(
         return Capped()
     if policies:
         held |= _uncontrolled(recommendations, policies)
+    sound = [_without_negatives(each) for each in recommendations]
     pod_item = effective_item(limit_ranges, LimitRangeType.POD)
-    container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
-    containers = {container.name: container for container in reversed(pod.containers)}
-    capped = []
-    notes: dict[str, tuple[Note, ...]] = {}
-    sound = [_without_negatives(recommendation) for recommendation in recommendations]
-    if held:
-        sound = [_without_held(recommendation, held) for recommendation in sound]
     fixed = _with_fixed_limits(pod, policies) if policies and pod_item is not None else _NONE
-    for fitted in fit_pod(sound, pod, pod_item, fixed):
+    if held:
+        sound = _without_all_held(sound, held)
+    fitted: Iterable[ContainerRecommendation] = fit_pod(sound, pod, pod_item, fixed)
+    if held:
         # What a container has now may stand in for a recommendation that there is not.
-        recommendation = _without_held(fitted, held) if held else fitted
-        container = containers.get(recommendation.container_name)
-        if container is not None:
-            policy = autoscalers.policy_for(policies, container.name) if policies else None
-            if policy is None and container_item is None:
-                # Nothing bounds most containers.
-                capped.append(recommendation)
-                continue
-            bounds = tuple(_bounds(container, policy or _NO_POLICY, container_item))
-            if not bounds:
-                capped.append(recommendation)
-                continue
-            capped.append(_cap_recommendation(recommendation, bounds))
-            if found := _cap(recommendation.target, bounds)[1]:
-                notes[container.name] = found
+        fitted = _without_all_held(fitted, held)
+    container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
+    capped, notes = _cap_containers(fitted, pod, policies, container_item)
     fitting, found_on_nodes = fit_node(capped, pod, limit_ranges)
     for name, further in found_on_nodes.items():
         notes[name] = (*notes.get(name, ()), *further)
     return Capped(tuple(fitting), notes)
+
+
+def _cap_containers(
+    recommendations: Iterable[ContainerRecommendation],
+    pod: Pod,
+    policies: tuple[ContainerPolicy, ...],
+    item: LimitRangeItem | None,
+) -> tuple[list[ContainerRecommendation], dict[str, tuple[Note, ...]]]:
+    """Return what the pod's containers get inside their bounds, and by container the notes."""
+    # Most containers have no bounds, and every review pays for each call.
+    has_bounds = bool(policies) or item is not None
+    containers = {container.name: container for container in reversed(pod.containers)}
+    capped: list[ContainerRecommendation] = []
+    notes: dict[str, tuple[Note, ...]] = {}
+    for recommendation in recommendations:
+        container = containers.get(recommendation.container_name)
+        if container is None:
+            continue
+        bounds = _list_bounds(container, policies, item) if has_bounds else ()
+        if not bounds:
+            capped.append(recommendation)
+            continue
+        capped.append(_cap_recommendation(recommendation, bounds))
+        if found := _cap(recommendation.target, bounds)[1]:
+            notes[container.name] = found
+    return capped, notes
+
+
+def _list_bounds(
+    container: Container, policies: tuple[ContainerPolicy, ...], item: LimitRangeItem | None
+) -> tuple["_Bound", ...]:
+    """Return the bounds of its policy and of limit ranges."""
+    policy = autoscalers.policy_for(policies, container.name) if policies else None
+    if policy is None and item is None:
+        return ()
+    return tuple(_bounds(container, policy or _NO_POLICY, item))
 
 
 def _with_fixed_limits(pod: Pod, policies: tuple[ContainerPolicy, ...]) -> frozenset[str]:
@@ -290,6 +311,13 @@ def _without_negatives(recommendation: ContainerRecommendation) -> ContainerReco
     if min((0, *recommendation.target.values(), *lower.values(), *upper.values())) == 0:
         return recommendation
     return _change_amounts(recommendation, without_negatives)
+
+
+def _without_all_held(
+    recommendations: Iterable[ContainerRecommendation], held: frozenset[Held]
+) -> list[ContainerRecommendation]:
+    """Return the recommendations without the amounts that are held."""
+    return [_without_held(each, held) for each in recommendations]
 
 
 def _without_held(

@@ -258,6 +258,23 @@ def test_a_container_that_is_not_to_be_boosted_gets_its_plain_recommendation(
     assert annotation_name("proxy") in found.annotations
 
 
+@pytest.mark.parametrize(
+    ("limit", "cpu"),
+    [
+        pytest.param(1, (0, 1), id="the end of the boost would change the class"),
+        pytest.param(2, (500, 502), id="it would not"),
+    ],
+)
+def test_a_container_that_asks_for_no_cpu_is_boosted_if_its_class_stays(
+    limit: int, cpu: tuple[int, int]
+) -> None:
+    container = a_container(requests=amounts(0, MIB), limits=amounts(limit, MIB))
+
+    found = sized(a_pod(container), boosting(more(500)), BoostRoom())
+
+    assert cpu_of(found) == [cpu]
+
+
 def test_a_container_that_the_end_of_its_boost_would_restart_gets_none() -> None:
     restarting = structs.replace(GUARANTEED, restarts_on_resize=frozenset({Resource.CPU}))
     beside = structs.replace(GUARANTEED, name="side", index=1)

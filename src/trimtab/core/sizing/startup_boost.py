@@ -99,6 +99,9 @@ def span_boost(
         request = _below_limit(request, whole_limit)
     if request <= usual_request:
         return None
+    if not usual_request and usual_limit == _LEAST_MILLICORES:
+        # The boost would end with a request as large as the limit, in another QoS class.
+        return None
     return BoostSpan(usual_request, usual_limit, request, whole_limit, moves_limit)
 
 

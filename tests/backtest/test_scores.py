@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trimtab.backtest.fleet import FleetSums
-from trimtab.backtest.scores import bootstrap, score
+from trimtab.backtest.scores import MEASURES, bootstrap, compare, score
 
 _GIB = 1024.0**3
 
@@ -60,3 +60,43 @@ def test_drawing_other_workloads_tells_how_sure_a_score_is() -> None:
 
     assert (intervals["oom_kills"].lowest, intervals["oom_kills"].highest) == (0.0, 6.0)
     assert intervals["cpu_slack"].lowest <= 0.5 <= intervals["cpu_slack"].highest
+
+
+def test_measures_are_compared_with_those_of_another_policy() -> None:
+    ours, base = _tally(), _tally()
+    ours.kills[:], ours.slack[:] = [3, 0], base.slack / 4
+    ratios = compare(ours, base, None)
+
+    assert tuple(ratios) == MEASURES
+    assert ratios["oom_kills"].value == pytest.approx(0.5)
+    assert ratios["memory_slack_gib_hours"].value == pytest.approx(0.25)
+    assert ratios["updates"].value == pytest.approx(1.0)
+    assert ratios["updates"].interval is None
+
+
+def test_a_draw_takes_the_same_workloads_under_both_policies() -> None:
+    # Each workload is killed half as often, so every draw of workloads is too.
+    ours, base = FleetSums(6), FleetSums(6)
+    base.minutes[:] = ours.minutes[:] = 43200
+    base.kills[:] = [2, 4, 100, 6, 8, 20]
+    ours.kills[:] = base.kills // 2
+    interval = compare(ours, base, 1)["oom_kills"].interval
+
+    assert interval is not None
+    assert (interval.lowest, interval.highest) == (0.5, 0.5)
+
+
+def test_nothing_compared_with_nothing_is_equal_and_something_is_infinitely_more() -> None:
+    ours, base = _tally(), _tally()
+    base.kills[:] = 0
+    base.episodes[:] = ours.episodes[:] = 0
+    ratios = compare(ours, base, 1)
+
+    assert ratios["oom_kills"].value == np.inf
+    assert ratios["oom_episodes"].value == 1.0
+
+
+def test_intervals_of_some_workloads_draw_only_those() -> None:
+    kills = bootstrap(_tally(), 1, np.array([0]))["oom_kills"]
+
+    assert (kills.lowest, kills.highest) == (6.0, 6.0)

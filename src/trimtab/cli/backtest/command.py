@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from trimtab.api.kinds.autoscalers import decode_autoscaler
 from trimtab.api.validation.manifests import judge
+from trimtab.backtest import scores, sizes
 from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, AutoscalerContender, Contender
 from trimtab.backtest.demand import Demand, Flaws
 from trimtab.backtest.fleet import FleetSums
 from trimtab.backtest.runs import Run, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario
-from trimtab.backtest.scores import bootstrap, score
 from trimtab.backtest.sweep import Point, Setting, governed
 from trimtab.backtest.tables import Row
 from trimtab.cli.backtest.executors import open_pool
@@ -27,6 +28,7 @@ from trimtab.cli.errors import UsageError
 from trimtab.cli.flags.recommender import PrometheusFlags
 from trimtab.cli.output import files, progress
 from trimtab.cli.output.formats import Format
+from trimtab.core.histogram.buckets import Ints
 from trimtab.core.model.estimation import Estimator
 from trimtab.core.model.feature_gates import FeatureGates
 from trimtab.core.model.validation import SettingsError
@@ -36,7 +38,10 @@ _SEED: Final = 1
 """Seed of the bootstrap, fixed so that confidence intervals are reproducible."""
 _FEW: Final = 5
 """Minimum number of workloads for a meaningful bootstrap."""
-
+_BASE: Final = "original"
+"""The policy with which all others are compared."""
+_ALL: Final = "all"
+"""Stands for all scenarios that begin with made-up requests."""
 
 _REPLAY: Final = ReplayFlags()
 _ANSWER: Final = AnswerFlags()
@@ -69,7 +74,7 @@ def backtest(
         _check_sizes(demand, is_asked_for=bool(replay.scenario))
     with (
         open_pool(replay.jobs, replay.scheduler) as workers,
-        progress.shown(1.0, is_quiet=answer.quiet) as shown,
+        progress.shown(1.0, is_quiet=answer.quiet, has_lines=False) as shown,
     ):
         outcomes = run_all(
             runs,
@@ -78,11 +83,7 @@ def backtest(
             report=lambda share: shown.show(share, f"{share:4.0%} replayed"),
             keeps_timeline=answer.format is Format.HTML,
         )
-    rows = [
-        row
-        for run, outcome in zip(runs, outcomes, strict=True)
-        for row in _rows(run, outcome.tally, demand, per_workload=answer.per_workload)
-    ]
+    rows = _list_rows(runs, [outcome.tally for outcome in outcomes], demand, answer)
     best = _answer(settings, rows, sweep.max_oom_per_month)
     findings = ReportContents(source.name, demand, runs, outcomes, rows)
     files.write_out(format_findings(findings, answer.format, best), answer.output)
@@ -97,7 +98,7 @@ def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[
     names = replay.policy
     contenders = _swept(settings, names) if settings else _compared(names or _USUAL)
     usual = "over-strict" if replay.trace else "as-is"
-    scenarios = [_find_scenario(name) for name in replay.scenario or (usual,)]
+    scenarios = _find_scenarios(replay.scenario or (usual,))
     if settings and len(scenarios) > 1:
         raise UsageError("a sweep has one --scenario")
     return [Run(each, start) for start in scenarios for each in contenders], settings
@@ -131,15 +132,21 @@ def _swept(settings: Sequence[Setting], policy: Sequence[str]) -> list[Contender
 def _answer(
     settings: Sequence[Setting], rows: Sequence[Row], most_risk: float
 ) -> SweepAnswer | None:
-    totals = [row.scores for row in rows if not row.workload]
+    totals = [row.scores for row in rows if row.is_total]
     if not settings:
         return None
-    points = [Point(setting, scores) for setting, scores in zip(settings, totals, strict=True)]
+    points = [Point(setting, found) for setting, found in zip(settings, totals, strict=True)]
     return SweepAnswer(points, most_risk)
 
 
-def _compared(names: Sequence[str]) -> list[Contender]:
-    return [each for name in names for each in _find_contenders(name)]
+def _compared(given: Sequence[str]) -> list[Contender]:
+    """Return the policies of names and files; names may be separated by commas."""
+    names = [
+        name.strip()
+        for text in given
+        for name in ([text] if Path(text).exists() else text.split(","))
+    ]
+    return [each for name in dict.fromkeys(names) for each in _find_contenders(name)]
 
 
 def _check_sizes(demand: Demand, *, is_asked_for: bool) -> None:
@@ -152,10 +159,16 @@ def _check_sizes(demand: Demand, *, is_asked_for: bool) -> None:
         sys.stderr.write(f"note: these begin over-strict, as their requests are unknown: {names}\n")
 
 
-def _find_scenario(name: str) -> Scenario:
-    if name not in SCENARIOS:
-        raise UsageError(f"no scenario is called {name!r}: try {', '.join(SCENARIOS)}")
-    return SCENARIOS[name]
+def _find_scenarios(given: Sequence[str]) -> list[Scenario]:
+    """Return the scenarios of names, which may be separated by commas; each of them once."""
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in (*SCENARIOS, _ALL):
+            known = ", ".join([*SCENARIOS, _ALL])
+            raise UsageError(f"--scenario: there is no {name!r}; choose from {known}")
+    made_up = [each.name for each in SCENARIOS.values() if not each.is_real]
+    chosen = [each for name in names for each in (made_up if name == _ALL else [name])]
+    return [SCENARIOS[name] for name in dict.fromkeys(chosen)]
 
 
 def _find_contenders(name: str) -> list[Contender]:
@@ -163,7 +176,11 @@ def _find_contenders(name: str) -> list[Contender]:
     if name in BUILT_IN:
         return [BUILT_IN[name]]
     if not Path(name).exists():
-        raise UsageError(f"no policy and no file is called {name!r}: try {', '.join(BUILT_IN)}")
+        known = ", ".join(BUILT_IN)
+        raise UsageError(
+            f"--policy: there is no {name!r}; name a file with a VerticalPodAutoscaler,"
+            f" or choose from {known}"
+        )
     manifests = files.read_autoscalers(name)
     if not manifests:
         raise UsageError(f"{name} holds no VerticalPodAutoscaler")
@@ -180,12 +197,48 @@ def _print_flaws(flaws: Flaws) -> None:
         sys.stderr.write(f"note: {line}\n")
 
 
-def _rows(run: Run, tally: FleetSums, demand: Demand, *, per_workload: bool) -> Iterator[Row]:
-    intervals = bootstrap(tally, _SEED) if tally.workloads >= _FEW else {}
-    yield Row(run.scenario.name, run.contender.name, score(tally), intervals)
-    for place, workload in enumerate(demand.workloads if per_workload else ()):
-        alone = score(tally, np.array([place]))
-        yield Row(run.scenario.name, run.contender.name, alone, {}, workload)
+def _list_rows(
+    runs: Sequence[Run], tallies: Sequence[FleetSums], demand: Demand, answer: AnswerFlags
+) -> list[Row]:
+    """Return the rows of all runs, compared with the original where it was replayed too."""
+    bases = {
+        run.scenario.name: tally
+        for run, tally in zip(runs, tallies, strict=True)
+        if run.contender.name == _BASE
+    }
+    classes = sizes.size_classes(demand) if answer.by_size else []
+    rows = []
+    for run, tally in zip(runs, tallies, strict=True):
+        base = None if run.contender.name == _BASE else bases.get(run.scenario.name)
+        row = partial(_row, run, tally, base)
+        rows.append(row(np.arange(len(demand))))
+        rows += [row(each.workloads, size=each.name) for each in classes]
+        if answer.per_workload:
+            names = enumerate(demand.workloads)
+            rows += [row(np.array([place]), workload=name) for place, name in names]
+    return rows
+
+
+def _row(
+    run: Run,
+    tally: FleetSums,
+    base: FleetSums | None,
+    workloads: Ints,
+    *,
+    size: str = "",
+    workload: str = "",
+) -> Row:
+    is_few = len(workloads) < _FEW
+    return Row(
+        run.scenario.name,
+        run.contender.name,
+        scores.score(tally, workloads),
+        {} if is_few else scores.bootstrap(tally, _SEED, workloads),
+        workload,
+        size,
+        len(workloads),
+        {} if base is None else scores.compare(tally, base, None if is_few else _SEED, workloads),
+    )
 
 
 def _check_output(output: Path | None) -> None:

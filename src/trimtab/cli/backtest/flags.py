@@ -23,13 +23,14 @@ class ReplayFlags:
     """A file of recorded usage: CSV, gzipped if its name says so, or Parquet. Or a --namespace."""
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, percentile,
-    cost, static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is
-    named: today, original, percentile, cost and clairvoyant-daily. A sweep takes one file, or none.
+    cost, static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it, or separate
+    names by commas. If none is named: today, original, percentile, cost and clairvoyant-daily. A
+    sweep takes one file, or none.
     """
     scenario: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """With what requests it begins: as-is (those of today), over-strict, over-loose, under-strict,
-    under-loose or under-strict-cpucap. Repeat it; a sweep takes one. If none is named: as-is for
-    a --namespace, over-strict for a file."""
+    under-loose, under-strict-cpucap, or all but as-is: all. Repeat it, or separate names by
+    commas; a sweep takes one. If none is named: as-is for a --namespace, over-strict for a file."""
     jobs: Count = None
     """How many processes; as many as there are cores if not given."""
     scheduler: str = ""
@@ -64,6 +65,8 @@ class AnswerFlags:
     """A file to write it to."""
     per_workload: Annotated[bool, Parameter(negative="")] = False
     """A row for each workload, too."""
+    by_size: Annotated[bool, Parameter(negative="")] = False
+    """A row for each size class of CPU and of memory, too: who pays."""
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Tell no progress."""
 

@@ -6,9 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.backtest import tables
 from trimtab.backtest.demand import CPU, MEMORY, Demand
 from trimtab.backtest.runs import Run, RunOutcome
-from trimtab.backtest.tables import Row, cells, header
+from trimtab.backtest.tables import Row
 from trimtab.backtest.timeline import LOWER, REQUEST, UPPER, UsageTimeline, most_needed
 from trimtab.cli.output import charts, html
 from trimtab.cli.output.charts import Chart, ChartLine, Dot, Timeline
@@ -61,17 +62,21 @@ class _WorkloadCourse:
 def to_html(findings: ReportContents, answer: str = "") -> str:
     """Return the whole page, which begins with an answer if there is one."""
     count, days = len(findings.demand), _days(findings.demand)
-    totals = [row for row in findings.rows if not row.workload]
+    totals = [row for row in findings.rows if row.is_total]
     return html.render(
         "backtest.html",
         about=f"{count} workloads over up to {days:.1f} days, from {findings.source}. {_EACH}",
         answer=answer,
-        titles=header(),
-        totals=[cells(row) for row in totals],
+        titles=tables.header(),
+        totals=[tables.cells(row) for row in totals],
+        ratio_titles=tables.ratio_header(),
+        ratios=[tables.ratio_cells(row) for row in totals if row.ratios],
+        size_titles=tables.size_header(),
+        sizes=[tables.size_cells(row) for row in tables.list_sizes(findings.rows)],
         frontiers=list(_list_frontiers(totals)),
         key=_KEY,
         workloads=[_draw_workload(findings, one) for one in _choose_drawn(findings.outcomes)],
-        each_workload=[cells(row) for row in findings.rows if row.workload],
+        each_workload=[tables.cells(row) for row in findings.rows if row.workload],
     )
 
 

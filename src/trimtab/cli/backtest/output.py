@@ -47,6 +47,12 @@ _POINT_TITLES: Final = (
 )
 
 
+_RATIOS: Final = "Ratio to original; less is better."
+_SIZES: Final = (
+    "By size: 95th percentile of what a workload needed. x: ratio to original; less is better."
+)
+
+
 def format_findings(
     findings: ReportContents, output: BacktestFormat, answer: SweepAnswer | None
 ) -> str:
@@ -62,11 +68,7 @@ def format_findings(
         case Format.CSV:
             return csv.format_csv(tables.plain_rows(rows))
         case Format.MARKDOWN:
-            titles = tables.header()
-            table = markdown.format_table(
-                [titles, *map(tables.cells, rows)], numbers=range(2, len(titles))
-            )
-            return table + _sentence(answer)
+            return "\n".join(_markdown_tables(rows)) + _sentence(answer)
         case Format.HTML:
             return html.to_html(findings, answer.describe() if answer else "")
         case _:
@@ -77,14 +79,35 @@ def _sentence(answer: SweepAnswer | None) -> str:
     return f"\n{answer.describe()}\n" if answer else ""
 
 
+def _markdown_tables(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table of scores, that of ratios to the original, and that of size classes."""
+    shown = [tables.cells(row) for row in rows if not row.size]
+    yield markdown.format_table([tables.header(), *shown], numbers=range(2, len(shown[0])))
+    if ratios := [tables.ratio_cells(row) for row in rows if row.is_total and row.ratios]:
+        titles = tables.ratio_header()
+        table = markdown.format_table([titles, *ratios], numbers=range(2, len(titles)))
+        yield f"{_RATIOS}\n\n{table}"
+    if sizes := [tables.size_cells(row) for row in tables.list_sizes(rows)]:
+        titles = tables.size_header()
+        table = markdown.format_table([titles, *sizes], numbers=[2, *range(4, len(titles))])
+        yield f"{_SIZES}\n\n{table}"
+
+
 def _lay_out_rows(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each score, with a column for each policy, which fits on a screen."""
     for scenario in dict.fromkeys(row.scenario for row in rows):
-        chosen = [row for row in rows if row.scenario == scenario]
+        chosen = [row for row in rows if row.scenario == scenario and not row.size]
         names = ["", *(row.workload or row.policy for row in chosen)]
         scores = zip(tables.header()[2:], *(tables.cells(row)[2:] for row in chosen), strict=True)
         yield f"starting {scenario}"
         yield from _lay_out([names, *scores])
+    if compared := [row for row in rows if row.is_total and row.ratios]:
+        # A row for each scenario and policy, so that many of them are seen at once.
+        yield from ("", _RATIOS)
+        yield from _lay_out([tables.ratio_header(), *map(tables.ratio_cells, compared)], names=2)
+    if sizes := tables.list_sizes(rows):
+        yield from ("", _SIZES)
+        yield from _lay_out([tables.size_header(), *map(tables.size_cells, sizes)], names=2)
 
 
 def _lay_out_points(answer: SweepAnswer) -> list[str]:
@@ -104,8 +127,9 @@ def _lay_out_points(answer: SweepAnswer) -> list[str]:
     return _lay_out([_POINT_TITLES, *lines])
 
 
-def _lay_out(rows: Sequence[Sequence[str]]) -> list[str]:
-    return columns.lay_out(rows, right=range(1, len(rows[0])), width=columns.screen_width())
+def _lay_out(rows: Sequence[Sequence[str]], names: int = 1) -> list[str]:
+    right = range(names, len(rows[0]))
+    return columns.lay_out(rows, right=right, width=columns.screen_width())
 
 
 def _record(points: Sequence[dict[str, object]], answer: SweepAnswer) -> dict[str, object]:

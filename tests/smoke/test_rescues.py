@@ -281,3 +281,25 @@ def test_a_disruption_budget_keeps_no_memory_from_a_pod_that_dies(scene: Scene, 
 def own_requests(pod: Json) -> list[Json]:
     """Return what the containers of the pod ask for."""
     return [spec_requests(pod, index) for index, _ in enumerate(pod["spec"]["containers"])]
+
+
+def test_of_pods_that_die_one_is_evicted_and_the_other_grows_without_waiting(
+    scene: Scene,
+) -> None:
+    # Enough that the budget bears both.
+    scene.deploy("web", SMALL, replicas=8)
+    pods = scene.pods()
+    dying, healthy = pods[:2], pods[2:]
+    for pod in healthy:
+        scene.annotate(pod["metadata"]["name"], LASTING)
+    for pod in dying:
+        scene.play_crash_loop(pod)
+    scene.let_watches_catch_up()
+    scene.autoscale(MORE_MEMORY, mode="Recreate")
+
+    # The first eviction for a size is alone, and a pod that dies does not wait for its effect.
+    sizes = sorted([[SMALL]] * 6 + [[MORE_MEMORY]] * 2, key=str)
+    scene.wait_for_pods(lambda found: sorted(requests(found), key=str) == sizes)
+    after = uids_of(scene.watch(5, lambda found: sorted(requests(found), key=str) == sizes))
+    assert len(after & uids_of(dying)) == 1
+    assert uids_of(healthy) <= after

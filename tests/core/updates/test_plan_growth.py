@@ -575,6 +575,10 @@ def test_f16_growth_in_place_that_was_undone_is_not_repeated(
     )
 
     assert told(planned(snapshot)) == [expected] * 3
+    # Less CPU alone keeps no pod from its memory.
+    has_memory = ResizeMemory(asked={"app": amounts(500, 100 * MIB)})
+    kept = {key: replace(memory, resize=has_memory) for key in snapshot.pod_memory}
+    assert expected not in told(planned(replace(snapshot, pod_memory=kept)))
 
 
 @pytest.mark.parametrize(

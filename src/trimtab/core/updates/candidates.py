@@ -224,7 +224,7 @@ def is_cooling(facts: CheckInputs, context: PlanContext) -> bool:
         return False
     passed = context.now - updated
     if facts.quick_oom:
-        return passed < RESIZE_STANDS_AFTER and lacks_what_was_asked(facts.pod, facts.memory.resize)
+        return passed < RESIZE_STANDS_AFTER and _lacks_memory_asked_for(facts)
     if passed >= context.settings.cool_down:
         return False
     # A pod that its node can never resize is as small as it was.
@@ -294,8 +294,13 @@ def dies_on(facts: CheckInputs, context: PlanContext) -> bool:
         facts.quick_oom
         and context.resizes(facts.pod)
         and acts_in_vain(facts, context)
-        and not lacks_what_was_asked(facts.pod, facts.memory.resize)
+        and not _lacks_memory_asked_for(facts)
     )
+
+
+def _lacks_memory_asked_for(facts: CheckInputs) -> bool:
+    # Of CPU a pod may have less since, as after the end of a boost.
+    return lacks_what_was_asked(facts.pod, facts.memory.resize, (Resource.MEMORY,))
 
 
 def _may_evict_no_more(facts: CheckInputs, context: PlanContext) -> bool:

@@ -217,12 +217,14 @@ def without_restarts(
     return {name: allocation for name, allocation in free.items() if allocation.requests}
 
 
-def lacks_what_was_asked(pod: Pod, memory: ResizeMemory) -> bool:
-    """Return True if the pod's spec asks for less than the last resize did.
+def lacks_what_was_asked(
+    pod: Pod, memory: ResizeMemory, kinds: Collection[Resource] = BOTH
+) -> bool:
+    """Return True if the pod's spec asks for less of some resources than the last resize did.
 
     Either the view does not show that resize yet, or another manager has undone it.
     """
-    return _is_lower_somewhere(_spec_requests(pod), memory.asked)
+    return _is_lower_somewhere(_spec_requests(pod), memory.asked, kinds)
 
 
 def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
@@ -320,12 +322,14 @@ def _is_known_infeasible(situation: PodSituation) -> bool:
     return situation.now - refused.at < situation.infeasible_retry_after
 
 
-def _is_lower_somewhere(targets: Targets, than: Targets) -> bool:
+def _is_lower_somewhere(
+    targets: Targets, than: Targets, kinds: Collection[Resource] = BOTH
+) -> bool:
     return any(
         target[resource] < than[name][resource]
         for name, target in targets.items()
         if name in than
-        for resource in BOTH
+        for resource in kinds
         if resource in target and resource in than[name]
     )
 

@@ -146,6 +146,8 @@ def _work_out(
         lacking = np.where(is_held, np.isnan(held[:, estimators.TARGET]), lacking)
     steps[StepKind.POD_MINIMUM] = floored
     steps |= _finish(resource, _raise_targets(floored, oom_floors), layout, settings)
+    if found.held is not None:
+        steps[StepKind.MAX_ALLOWED] = _bring_close(resource, steps, layout, settings)
     return EstimateSteps(reached, confidences, floors, oom_floors, steps, lacking)
 
 
@@ -188,6 +190,31 @@ def _finish(
         StepKind.MIN_ALLOWED: np.maximum(whole, least),
         StepKind.MAX_ALLOWED: estimators.cap(whole, least, most),
     }
+
+
+def _bring_close(
+    resource: Resource, steps: Steps, layout: GroupColumns, settings: RecommendationSettings
+) -> Ints:
+    """Return the last step, with bounds of held targets close to the target that is published.
+
+    Rounding and caps move targets and bounds by different amounts. A pod outside 5 % of its target
+    has to be outside its bounds, or no updater lets it follow.
+    """
+    fraction = settings.cost.bound_fraction
+    held, capped = steps[StepKind.HELD], steps[StepKind.MAX_ALLOWED].astype(np.int64)
+    column, is_held = BOTH.index(resource), layout.groups["is_held"]
+    least, most = layout.groups["min"][:, column], layout.groups["max"][:, column]
+    target, aimed = capped[:, estimators.TARGET], held[:, estimators.TARGET]
+    # Bounds that are further away leave pods alone that have what they need (`held.py`).
+    follows_up = is_held & (held[:, estimators.LOWER] >= aimed * (1 - fraction) - 1)
+    follows_down = is_held & (held[:, estimators.UPPER] <= aimed * (1 + fraction) + 1)
+    below, above = ((target * factor).astype(np.int64) for factor in (1 - fraction, 1 + fraction))
+    lower = np.minimum(np.maximum(below, least), target)
+    upper = np.maximum(np.minimum(above, most), target)
+    close = capped.copy()
+    close[follows_up, estimators.LOWER] = lower[follows_up]
+    close[follows_down, estimators.UPPER] = upper[follows_down]
+    return close
 
 
 def _merge_buckets(

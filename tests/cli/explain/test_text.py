@@ -7,6 +7,7 @@ import pytest
 from support.makers.records import NOW
 
 from trimtab.api.explain.document import Explanation, ShownAutoscaler, ShownCondition
+from trimtab.api.explain.held import ShownHolding, ShownLevel
 from trimtab.api.explain.pods import (
     PodsPage,
     ShownAllocation,
@@ -14,7 +15,12 @@ from trimtab.api.explain.pods import (
     ShownPod,
     ShownPodContainer,
 )
-from trimtab.api.explain.recommendation import NumbersPage, ShownContainer, ShownResource
+from trimtab.api.explain.recommendation import (
+    NumbersPage,
+    ShownContainer,
+    ShownNumber,
+    ShownResource,
+)
 from trimtab.api.wire.times import format_time
 from trimtab.cli.explain.text import lay_out
 
@@ -181,3 +187,70 @@ def test_names_and_texts_of_others_cannot_command_a_terminal() -> None:
 
     assert all(line.isprintable() for line in lines)
     assert "Pod web\\x1b[2J\\nPod db-0" in lines
+
+
+HELD_MEMORY = ShownHolding(
+    needed_at="2026-08-18T14:05:00Z",
+    pod="web-2",
+    peak="1900Mi",
+    spent_gib_hours=21.04,
+    price_gib_hours=32.0,
+    price_factor=1.0,
+    falls_to="1200Mi",
+    falls_at=format_time(NOW + timedelta(hours=9, minutes=20)),
+)
+HELD_CPU = ShownHolding(
+    wanted="116m",
+    levels=[
+        ShownLevel(
+            level="110m", idle=7, missing=0, short_fraction=0.0045, cost=9, is_cheapest=True
+        ),
+        ShownLevel(level="125m", idle=23, missing=0, short_fraction=0, cost=23),
+    ],
+)
+
+
+def holding(kind: str, held: ShownHolding) -> str:
+    """What is said of a held target, on one line."""
+    number = ShownNumber(percentile=0.9, value="1")
+    resource = ShownResource(
+        resource=kind,
+        target=number,
+        lower_bound=number,
+        upper_bound=number,
+        by_percentile="2",
+        held=held,
+    )
+    container = ShownContainer(name="app", samples=0, histories=1, resources=[resource])
+    return " ".join(text(with_numbers(containers=[container])).split())
+
+
+def test_a_held_target_says_for_whom_at_what_cost_and_until_when() -> None:
+    told = holding("memory", HELD_MEMORY)
+
+    assert (
+        "held since Tue 2026-08-18 14:05 UTC (web-2 used 1900Mi), has cost 21 of 32 GiB-h,"
+        " can fall to 1200Mi in 9h20m" in told
+    )
+    assert "the estimator `percentile` would say" in told
+
+
+def test_a_price_that_mistakes_have_raised_is_explained() -> None:
+    raised = msgspec.structs.replace(HELD_MEMORY, price_gib_hours=64.0, price_factor=2.0)
+
+    assert "of 64 GiB-h (the price times 2: it was given up too early before)" in holding(
+        "memory", raised
+    )
+
+
+def test_what_is_needed_all_the_time_cannot_fall() -> None:
+    needed = msgspec.structs.replace(HELD_MEMORY, falls_to=None, falls_at=None)
+
+    assert "(web-2 used 1900Mi), no lower target would be enough" in holding("memory", needed)
+
+
+def test_levels_of_cpu_are_a_table_with_the_cheapest_one_marked() -> None:
+    told = holding("cpu", HELD_CPU)
+
+    assert "the cheapest level with its margin is 116m; costs per sample:" in told
+    assert "110m 7m 0.0m 0.45% 9m cheapest 125m 23m 0.0m 0.00% 23m" in told

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from trimtab.api.explain import held
+from trimtab.api.explain.held import ShownHolding
 from trimtab.api.wire import codec, times
 from trimtab.api.wire.codec import Written
 from trimtab.core.diagnosis import durations
@@ -161,6 +163,14 @@ def _max_allowed(subject: _Subject) -> StepRule:
     return StepRule(f"at most {subject.show(most)}, as {flag} says")
 
 
+def _close_bounds(subject: _Subject) -> StepRule:
+    if not _is_held(subject):
+        return StepRule("the estimator `percentile` holds no targets", applies=False)
+    distance = 100 * subject.settings.cost.bound_fraction
+    text = f"{distance:.3g} % around a target that rounding or caps moved, so that pods follow it"
+    return StepRule(text, applies=False)
+
+
 def _relearning(_: _Subject) -> StepRule:
     return StepRule(
         "a history was lost: until there is one again, nothing falls below what was published"
@@ -178,6 +188,7 @@ _RULES: Final[Mapping[StepKind, Callable[[_Subject], StepRule]]] = {
     StepKind.INTEGER_CPU: _integer_cpu,
     StepKind.MIN_ALLOWED: _min_allowed,
     StepKind.MAX_ALLOWED: _max_allowed,
+    StepKind.CLOSE_BOUNDS: _close_bounds,
     StepKind.RELEARNING: _relearning,
 }
 
@@ -240,6 +251,9 @@ class ShownResource(Written, frozen=True, kw_only=True):
     lower_bound: ShownNumber | None = None
     upper_bound: ShownNumber | None = None
     uncapped_target: str | None = None
+    by_percentile: str | None = None
+    """The target by the estimator `percentile`, where another one is in use."""
+    held: ShownHolding | None = None
     steps: Sequence[ShownStep] = ()
 
 
@@ -357,6 +371,8 @@ def _resource(
         lower_bound=shown[Number.LOWER_BOUND],
         upper_bound=shown[Number.UPPER_BOUND],
         uncapped_target=_amount(working.resource, working.uncapped),
+        by_percentile=_amount(working.resource, working.by_percentile),
+        held=held.show_held(working.held),
         steps=list(_steps(working, rules)),
     )
 

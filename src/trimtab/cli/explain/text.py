@@ -23,6 +23,7 @@ from trimtab.api.explain.recommendation import (
     ShownStep,
 )
 from trimtab.api.wire.times import parse_time
+from trimtab.cli.explain import held_text
 from trimtab.cli.output import columns, paragraphs
 from trimtab.cli.output.amounts import TITLES, show_amount
 from trimtab.core.diagnosis import durations
@@ -111,7 +112,7 @@ def _lay_out_numbers(page: NumbersPage, now: datetime, width: int) -> Iterator[s
         yield from _wrap(remark, width, "  - ")
     for container in page.containers:
         yield ""
-        yield from _lay_out_container(container, width)
+        yield from _lay_out_container(container, page.at, width)
     for name in page.switched_off:
         yield f"Container {name}: left alone, as the policy says (mode Off)"
     if not page.containers and not page.switched_off:
@@ -129,7 +130,7 @@ def _describe_numbers_from(page: NumbersPage, now: datetime) -> str:
     )
 
 
-def _lay_out_container(container: ShownContainer, width: int) -> Iterator[str]:
+def _lay_out_container(container: ShownContainer, at: str, width: int) -> Iterator[str]:
     yield f"Container {container.name}"
     if container.first_sample and container.last_sample:
         span = parse_time(container.last_sample) - parse_time(container.first_sample)
@@ -139,6 +140,9 @@ def _lay_out_container(container: ShownContainer, width: int) -> Iterator[str]:
         yield f"  {container.histories} histories put together (labels differ, or restored)"
     for resource in container.resources:
         yield from _lay_out_resource(resource, width)
+        for sentence in held_text.describe(resource, at):
+            yield from _wrap(sentence, width, "    ")
+        yield from held_text.tabulate(resource.held)
 
 
 def _lay_out_resource(resource: ShownResource, width: int) -> Iterator[str]:

@@ -4,7 +4,7 @@ The steps are not computed here: they are those of `recommendation/steps.py`, fo
 alone. They are records; `api/explain` and `cli/explain` format them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,17 +13,21 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.core.explain import held as held_targets
+from trimtab.core.explain.held import HeldCpu, HeldMemory
 from trimtab.core.histogram import buckets
 from trimtab.core.histogram.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.recommendation import estimators, groups, steps
+from trimtab.core.recommendation.cost.held import HeldTargets
 from trimtab.core.recommendation.cost.publishing import HeldPublications
 from trimtab.core.recommendation.groups import GroupColumns
 from trimtab.core.recommendation.steps import EstimateSteps, History, StepKind
 from trimtab.core.usage import aggregates
 from trimtab.core.usage.cluster_usage import Usage
+from trimtab.core.usage.sample_log import NameTable
 
 _SCHEMES: Final = {Resource.CPU: CPU_BUCKETS, Resource.MEMORY: MEMORY_BUCKETS}
 
@@ -106,6 +110,10 @@ class ResourceWorking:
     """`minAllowed`."""
     most: int | None = None
     """`maxAllowed`, of the policy or of the operator."""
+    held: HeldMemory | HeldCpu | None = None
+    """Reasons of the held target, under the estimator `cost`."""
+    by_percentile: int | None = None
+    """The target that the estimator `percentile` would publish, where another one is in use."""
 
     def amounts(self) -> Mapping[Number, int]:
         """Return the amount of each number."""
@@ -158,7 +166,43 @@ def explain_containers(
     numbers = None if held is None else held.numbers(layout)
     workings = steps.estimate_steps(usage.aggregates, layout, settings, numbers)
     view = _View(layout, settings, workings, steps.merge_history(usage.aggregates, layout))
-    return tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
+    explained = tuple(_explain(view, row, each) for row, each in enumerate(block.container_names))
+    if held is None or numbers is None:
+        return explained
+    others = steps.estimate_steps(usage.aggregates, layout, settings)
+    return tuple(
+        _with_held(each, held.targets, int(layout.groups["held_row"][row]), usage.pod_names)
+        if layout.groups["is_held"][row]
+        else each
+        for row, each in enumerate(_with_percentiles(explained, others))
+    )
+
+
+def _with_percentiles(
+    explained: Sequence[ContainerWorking], others: Sequence[EstimateSteps]
+) -> Iterator[ContainerWorking]:
+    for row, container in enumerate(explained):
+        targets = [int(each.published()[row, estimators.TARGET]) for each in others]
+        known = [not bool(each.lacking[row]) for each in others]
+        resources = tuple(
+            replace(one, by_percentile=target if is_known else None)
+            for one, target, is_known in zip(container.resources, targets, known, strict=True)
+        )
+        yield replace(container, resources=resources)
+
+
+def _with_held(
+    container: ContainerWorking, targets: HeldTargets, row: int, names: NameTable
+) -> ContainerWorking:
+    found: Mapping[Resource, HeldMemory | HeldCpu | None] = {
+        Resource.CPU: held_targets.explain_cpu(targets, row),
+        Resource.MEMORY: held_targets.explain_memory(targets, row, names),
+    }
+    resources = [
+        one if one.absence is not None else replace(one, held=found[one.resource])
+        for one in container.resources
+    ]
+    return replace(container, resources=tuple(resources))
 
 
 def with_kept(

@@ -36,6 +36,8 @@ class StepKind(StrEnum):
     INTEGER_CPU = "integerCpu"
     MIN_ALLOWED = "minAllowed"
     MAX_ALLOWED = "maxAllowed"
+    CLOSE_BOUNDS = "closeBounds"
+    """For the cost-based estimator: bounds close to a target that rounding or caps have moved."""
     RELEARNING = "relearning"
     """For a lost history: no amount falls below the earlier recommendation (`relearning.py`)."""
 
@@ -73,8 +75,8 @@ class EstimateSteps:
 
     def published(self) -> Ints:
         """Return target, lower bound, upper bound and uncapped target, int64[groups, 4]."""
-        capped, uncapped = self.steps[StepKind.MAX_ALLOWED], self.steps[_UNCAPPED]
-        return np.column_stack([capped, uncapped[:, estimators.TARGET]])
+        last, uncapped = list(self.steps.values())[-1], self.steps[_UNCAPPED]
+        return np.column_stack([last, uncapped[:, estimators.TARGET]])
 
 
 def estimate_steps(
@@ -147,7 +149,7 @@ def _work_out(
     steps[StepKind.POD_MINIMUM] = floored
     steps |= _finish(resource, _raise_targets(floored, oom_floors), layout, settings)
     if found.held is not None:
-        steps[StepKind.MAX_ALLOWED] = _bring_close(resource, steps, layout, settings)
+        steps[StepKind.CLOSE_BOUNDS] = _bring_close(resource, steps, layout, settings)
     return EstimateSteps(reached, confidences, floors, oom_floors, steps, lacking)
 
 
@@ -195,7 +197,7 @@ def _finish(
 def _bring_close(
     resource: Resource, steps: Steps, layout: GroupColumns, settings: RecommendationSettings
 ) -> Ints:
-    """Return the last step, with bounds of held targets close to the target that is published.
+    """Return the last step: bounds of held targets close to the target that is published.
 
     Rounding and caps move targets and bounds by different amounts. A pod outside 5 % of its target
     has to be outside its bounds, or no updater lets it follow.
@@ -205,9 +207,10 @@ def _bring_close(
     column, is_held = BOTH.index(resource), layout.groups["is_held"]
     least, most = layout.groups["min"][:, column], layout.groups["max"][:, column]
     target, aimed = capped[:, estimators.TARGET], held[:, estimators.TARGET]
-    # Bounds that are further away leave pods alone that have what they need (`held.py`).
-    follows_up = is_held & (held[:, estimators.LOWER] >= aimed * (1 - fraction) - 1)
-    follows_down = is_held & (held[:, estimators.UPPER] <= aimed * (1 + fraction) + 1)
+    # Bounds that are further away leave pods alone that have what they need (`cost/held`).
+    is_moved = is_held & (target != aimed)
+    follows_up = is_moved & (held[:, estimators.LOWER] >= aimed * (1 - fraction) - 1)
+    follows_down = is_moved & (held[:, estimators.UPPER] <= aimed * (1 + fraction) + 1)
     below, above = ((target * factor).astype(np.int64) for factor in (1 - fraction, 1 + fraction))
     lower = np.minimum(np.maximum(below, least), target)
     upper = np.maximum(np.minimum(above, most), target)

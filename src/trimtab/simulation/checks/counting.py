@@ -22,7 +22,7 @@ from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import CPU_WEIGHT
 from trimtab.simulation.checks.base import Checker, Rules
-from trimtab.simulation.checks.held_memory import HeldMemory
+from trimtab.simulation.checks.held_memory import MemorySteps
 from trimtab.simulation.checks.hindsight import Hindsight
 from trimtab.simulation.world.facts import (
     CheckpointSaved,
@@ -132,7 +132,7 @@ class KillsCountedOnce(Checker):
         super().__init__(world, past, rules)
         self._used: dict[tuple[WorkloadName, str], int] = {}
         self._killed_with: dict[tuple[WorkloadName, str], int] = {}
-        self._held: defaultdict[tuple[WorkloadName, str], HeldMemory] = defaultdict(HeldMemory)
+        self._held: defaultdict[tuple[WorkloadName, str], MemorySteps] = defaultdict(MemorySteps)
         self._saved: set[tuple[str, str]] = set()
 
     def observe(self, fact: Fact) -> Iterator[str]:

@@ -13,7 +13,7 @@ _DELAY = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
-class HeldMemory:
+class MemorySteps:
     """What is known of one container: its own request, and its OOM kills."""
 
     given: int = 0

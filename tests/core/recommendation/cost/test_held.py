@@ -1,75 +1,15 @@
 """Held targets: raised at once, lowered when holding them has cost as much as an OOM kill."""
 
-from dataclasses import dataclass, field
-
-import numpy as np
 from hypothesis import example, given, settings
+from support.makers.running import GIB, HELD, MIB, Running
 from support.makers.saved_targets import targets
 from support.makers.usage import World, moment
 
 from trimtab.api.kinds.checkpoint_extras import SUPPLEMENT, decode_supplement, encode_supplement
-from trimtab.core.model.autoscalers import ContainerRecommendation
-from trimtab.core.model.estimation import Estimator
-from trimtab.core.model.recommendation import RecommendationSettings
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.checkpoint_extras import Supplement
 from trimtab.core.usage.containers import PodName
-from trimtab.core.usage.samples import Samples
 from trimtab.core.usage.saved_targets import SavedLevel, SavedTargets, bring_to_past
-
-MIB = 1024**2
-GIB = 1024**3
-HELD = RecommendationSettings(estimator=Estimator.COST)
-
-
-@dataclass
-class Running:
-    """A workload whose pods always get what is published, on nodes with enough room."""
-
-    world: World = field(default_factory=lambda: World(HELD))
-    minute: int = 0
-
-    def __post_init__(self) -> None:
-        self.world.pod("web-0")
-        self.world.publications.refresh()
-
-    def request(
-        self, cpu: float, memory: float, pod: str = "web-0", limit: float | None = None
-    ) -> None:
-        """The container of a pod has these requests; its memory limit is the same if not given."""
-        amounts = {Resource.CPU: int(cpu), Resource.MEMORY: int(memory)}
-        limits = {Resource.MEMORY: int(memory if limit is None else limit)}
-        name = PodName(self.world.autoscaler.namespace, pod)
-        self.world.usage.note_requests(name, {"app": amounts}, {"app": limits})
-
-    def use(
-        self, cpu: float, memory: float, *, hours: float, pods: tuple[str, ...] = ("web-0",)
-    ) -> None:
-        """The pods use this much, read every five minutes."""
-        for _ in range(round(hours * 12)):
-            for pod in pods:
-                self.world.cpu([cpu], [self.minute], pod)
-                self.world.memory([memory], [self.minute], pod)
-            self.world.publications.refresh()
-            self.minute += 5
-
-    def kill(self, pod: str = "web-0") -> None:
-        """The container of a pod is OOM-killed."""
-        row = self.world.row(pod)
-        request = self.world.usage.containers.floats("memory")[row]
-        time = moment(self.minute).timestamp()
-        kill = Samples(np.array([row]), np.array([request]), np.array([time]))
-        self.world.usage.add_oom_kills(kill, time)
-        self.world.publications.refresh()
-
-    @property
-    def said(self) -> ContainerRecommendation:
-        (found,) = self.world.publications.recommendation(self.world.autoscaler.identity).containers
-        return found
-
-    @property
-    def memory(self) -> int:
-        return self.said.target[Resource.MEMORY]
 
 
 def test_a_target_starts_at_what_the_pods_request() -> None:
@@ -254,3 +194,17 @@ def test_any_saved_state_can_be_taken_up_and_raised(saved: SavedTargets) -> None
     (state,) = world.publications.held.save_each([key]).values()
     text = encode_supplement(Supplement(targets=state), moment(60))
     assert decode_supplement({SUPPLEMENT: text}, moment(60)) is not None
+
+
+def test_a_target_does_not_fall_while_a_pod_that_cannot_follow_is_killed_again() -> None:
+    running = Running()
+    running.request(100, GIB)
+    running.use(100, 400 * MIB, hours=0.5)
+    said = set()
+    for _ in range(15 * 4):
+        running.kill()
+        running.use(100, 400 * MIB, hours=0.25)
+        said.add(running.memory)
+    assert said == {GIB * 3 // 2}
+    running.use(100, 400 * MIB, hours=8)
+    assert running.memory < GIB * 3 // 2

@@ -54,7 +54,7 @@ class HeldTargets:
     """The held targets of all containers that use the cost-based estimator."""
 
     def __init__(self, settings: CostSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._rows = Rows(held_columns.blank_row())
         self.levels = MemoryLevels()
         self.cpu = HistogramBank(CPU_BUCKETS, settings.cpu_half_life, ())
@@ -140,7 +140,7 @@ class HeldTargets:
         # Raises come before reductions, and memory before CPU: a pod that has to be replaced anyway
         # takes a smaller CPU reduction along (`joined_lower_fraction`).
         self._move_clocks(rows, (memory, cpu, killed))
-        heeded = runs.heed(self._rows.data, cpu.rows, cpu.samples, self._settings.pressure)
+        heeded = runs.heed(self._rows.data, cpu.rows, cpu.samples, self.settings.pressure)
         cpu = _Batch(cpu.rows, heeded)
         self._note_sizes(memory)
         self._count_kills(killed, logged.ceiling_bytes)
@@ -181,7 +181,7 @@ class HeldTargets:
         data["first"][rows[is_new]] = oldest[rows[is_new]]
         data["now"][rows] = np.maximum(before, newest[rows])
         gaps = np.where(is_new, 0.0, oldest[rows] - before)
-        longest = self._settings.longest_gap.total_seconds()
+        longest = self.settings.longest_gap.total_seconds()
         paused = gaps > longest
         if paused.any():
             self._pause(rows[paused], gaps[paused] - longest)
@@ -213,21 +213,15 @@ class HeldTargets:
             return memory
         data, given = self._rows.data, memory.samples
         known = np.fmax(data["most_needed"][memory.rows], given.requests)
-        doubted = data["doubted"][memory.rows]
-        is_sane = plausibility.is_possible(given, ceiling_bytes)
-        is_sudden = is_sane & plausibility.is_sudden(given.values, known)
-        refused = is_sudden & ~plausibility.is_confirmed(given.values, doubted)
+        found = plausibility.judge(given, known, data["doubted"][memory.rows], ceiling_bytes)
         data["doubted"][memory.rows] = 0.0
-        np.maximum.at(data["doubted"], memory.rows[refused], given.values[refused])
-        kept = np.flatnonzero(is_sane & ~refused)
-        if len(kept) == len(memory) and given.values.max() <= ceiling_bytes:
-            return memory
-        samples = given.pick(kept)
-        samples = replace(samples, values=np.minimum(samples.values, ceiling_bytes))
-        return _Batch(memory.rows[kept], samples)
+        np.maximum.at(data["doubted"], memory.rows[found.doubted], given.values[found.doubted])
+        kept = found.believed
+        values = np.minimum(given.values[kept], ceiling_bytes)
+        return _Batch(memory.rows[kept], replace(given.pick(kept), values=values))
 
     def _raise_memory(self, memory: _Batch, ceiling: float, changed: Booleans) -> None:
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         if not len(memory):
             return
         given, signals = self._press(memory, ceiling)
@@ -253,9 +247,9 @@ class HeldTargets:
     def _press(self, memory: _Batch, ceiling: float) -> tuple[LoggedSamples, Signals]:
         """Return samples, those under a lasting signal as usage at the limit, and their signals."""
         given = memory.samples
-        signals = pressure.memory_signals(given, self._settings)
+        signals = pressure.memory_signals(given, self.settings)
         is_due = runs.find_pressed(
-            self._rows.data, memory.rows, signals.is_on, self._settings.pressure
+            self._rows.data, memory.rows, signals.is_on, self.settings.pressure
         )
         if not is_due.any():
             return given, Signals(np.full(len(given), -1), signals.strengths)
@@ -269,7 +263,7 @@ class HeldTargets:
     def note_needs(self, seen: Sightings) -> None:
         """Note the largest need of each row of some sightings."""
         np.maximum.at(
-            self._rows.data["most_needed"], seen.rows, rules.need(seen.peaks, self._settings)
+            self._rows.data["most_needed"], seen.rows, rules.need(seen.peaks, self.settings)
         )
 
     def _start(self, column: int, batch: _Batch, rows: Ints, needs: Floats) -> None:
@@ -297,7 +291,7 @@ class HeldTargets:
             self._count_kill(int(killed.rows[place]), kill, ceiling_bytes)
 
     def _count_kill(self, row: int, kill: Kill, ceiling: float) -> None:
-        settings, record = self._settings, self._rows.data[row]
+        settings, record = self.settings, self._rows.data[row]
         held_limit = float(record["held"][MEMORY]) * kill.ratio
         was_given_up = self._was_given_up(row, kill.limit, held_limit)
         wanted = kills.count_kill(record, kill, settings, was_given_up=was_given_up)
@@ -310,20 +304,20 @@ class HeldTargets:
 
     def _was_given_up(self, row: int, limit: float, held_limit: float) -> bool:
         """Return True if a killed container had once needed more, and was given less since."""
-        if held_limit > limit * (1 + self._settings.raise_fraction):
+        if held_limit > limit * (1 + self.settings.raise_fraction):
             # It was killed with a size from before the last change.
             return False
         bucket = int(MEMORY_BUCKETS.find(np.array([limit]))[0])
         for windows in self.levels.windows(np.array([row])):
             age = self._rows.data["now"][row] - windows.seen
-            known = windows.is_known & (age <= self._settings.remembered.total_seconds())
+            known = windows.is_known & (age <= self.settings.remembered.total_seconds())
             return bool(known[max(bucket + 1 - int(windows.bases[0]), 0) :].any())
         return False
 
     # CPU
 
     def _note_cpu(self, cpu: _Batch, skipped: Ints) -> None:
-        settings = self._settings
+        settings = self.settings
         chosen = np.arange(len(cpu))
         if len(skipped):
             chosen = np.flatnonzero(~np.isin(cpu.rows, skipped))
@@ -339,7 +333,7 @@ class HeldTargets:
     def _raise_cpu(self, cpu: _Batch, changed: Booleans) -> None:
         if not len(cpu):
             return
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         rows = np.flatnonzero(np.bincount(cpu.rows, minlength=len(data)))
         self.find_cheapest(rows)
         target = data["cpu_target"][rows]
@@ -390,7 +384,7 @@ class HeldTargets:
 
     def find_cheapest(self, rows: Ints) -> None:
         """Look for the cheapest CPU level of each row that has not done so for a while."""
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         now, phase = data["now"][rows], data["phase"][rows]
         interval = settings.cpu_interval.total_seconds()
         is_young = now - data["first"][rows] < _HOUR
@@ -415,7 +409,7 @@ class HeldTargets:
         changed[rows] = True
 
     def _lower_memory(self, due: Ints, changed: Booleans) -> None:
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         rows = due[np.isfinite(data["held"][due, MEMORY])]
         since = data["now"][rows] - data["changed"][rows, MEMORY]
         # A cheap filter by the shortest gap; `_lower_in` applies the right one for each row.
@@ -424,19 +418,35 @@ class HeldTargets:
             self._lower_in(windows, rows[windows.which], changed)
 
     def _lower_in(self, windows: LevelWindows, rows: Ints, changed: Booleans) -> None:
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         found = rules.holding_costs(windows, self.holding(rows), settings)
         held, now = data["held"][rows, MEMORY], data["now"][rows]
-        gap = np.where(
+        gap = self.lower_gaps(rows, found.top)
+        may = (now - self.steady_since(rows) >= gap) & (found.lowered < held)
+        self._put_lower(rows[may], MEMORY, found.lowered[may], changed)
+
+    def steady_since(self, rows: Ints) -> Floats:
+        """Return the times since which memory was not changed, and no container was OOM-killed."""
+        # Between two kills of pods that cannot follow, a target would fall and rise again.
+        changed: Floats = self._rows.data["changed"][rows, MEMORY]
+        since: Floats = np.maximum(changed, self._rows.data["last_kill"][rows])
+        return since
+
+    def lower_gaps(self, rows: Ints, tops: Floats) -> Floats:
+        """Return the times between a change of memory and the next reduction, in seconds.
+
+        `tops` are the needs of the highest remembered levels.
+        """
+        settings, data = self.settings, self._rows.data
+        gaps: Floats = np.where(
             data["is_settled"][rows],
             settings.lower_gap.total_seconds(),
             settings.warm_up.total_seconds(),
         )
         # After an OOM kill nothing was seen near the new size for hours: the step was too large.
-        too_high = data["is_tried"][rows] & (found.top < held * (1 - settings.tried_lower_fraction))
-        gap = np.where(too_high, np.minimum(gap, settings.tried_gap.total_seconds()), gap)
-        may = (now - data["changed"][rows, MEMORY] >= gap) & (found.lowered < held)
-        self._put_lower(rows[may], MEMORY, found.lowered[may], changed)
+        highest = data["held"][rows, MEMORY] * (1 - settings.tried_lower_fraction)
+        too_high = data["is_tried"][rows] & (tops < highest)
+        return np.where(too_high, np.minimum(gaps, settings.tried_gap.total_seconds()), gaps)
 
     def holding(self, rows: Ints) -> Holding:
         """Return the conditions under which rows hold their memory."""
@@ -446,7 +456,7 @@ class HeldTargets:
         return Holding(held, now, price, data["is_tried"][rows])
 
     def _lower_cpu(self, due: Ints, was_settled: Booleans, changed: Booleans) -> None:
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         now, held, target = data["now"][due], data["held"][due, CPU], data["cpu_target"][due]
         gap = np.where(
             was_settled, settings.lower_gap.total_seconds(), settings.warm_up.total_seconds()
@@ -477,7 +487,7 @@ class HeldTargets:
         Bounds are close to a target that was changed, so that every pod follows it. A target that
         was found leaves all pods alone that have what they need.
         """
-        settings, data = self._settings, self._rows.data
+        settings, data = self.settings, self._rows.data
         held = data["held"][rows]
         # float64[rows, resources], in the order of `BOTH`, like `held`.
         needed = np.stack([data["cpu_target"][rows], data["most_needed"][rows]], axis=1)

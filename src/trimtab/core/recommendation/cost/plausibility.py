@@ -5,12 +5,12 @@ would pay for it in full, so fewer readings are believed here. A need that is re
 minute later, or as an OOM kill.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from trimtab.core.histogram.buckets import Floats
-from trimtab.core.histogram.memory_peaks import Booleans
+from trimtab.core.histogram.buckets import Floats, Ints
 from trimtab.core.usage.sample_log import LoggedSamples
 
 _IMPOSSIBLE: Final = 4.0
@@ -25,20 +25,25 @@ _ALIKE: Final = 0.5
 """A reading is confirmed by one before it of at least this part of it."""
 
 
-def is_possible(memory: LoggedSamples, ceiling_bytes: float) -> Booleans:
-    """Return False for readings that no container on any node can have."""
+@dataclass(frozen=True, slots=True)
+class JudgedReadings:
+    """Positions of readings."""
+
+    believed: Ints
+    doubted: Ints
+    """Readings that the next tick has to confirm."""
+
+
+def judge(
+    memory: LoggedSamples, known: Floats, doubted: Floats, ceiling_bytes: float
+) -> JudgedReadings:
+    """Judge readings, given what is known of their containers and what was doubted before."""
     # A missing limit is NaN, and one of 0 limits nothing.
     limited = memory.limits > 0
-    most = np.where(limited, np.fmin(memory.limits, ceiling_bytes), ceiling_bytes) * _IMPOSSIBLE
-    return np.asarray(memory.values <= most)
-
-
-def is_sudden(values: Floats, known: Floats) -> Booleans:
-    """Return True for readings far above what is known of their container, if anything is."""
-    far = (values > known * _SUDDEN) & (values > known + _SUDDEN_BYTES)
-    return np.asarray(far & (known > 0))
-
-
-def is_confirmed(values: Floats, doubted: Floats) -> Booleans:
-    """Return True for readings after an earlier one of about the same size."""
-    return np.asarray(doubted >= values * _ALIKE)
+    most = np.where(limited, np.fmin(memory.limits, ceiling_bytes), ceiling_bytes)
+    is_possible = memory.values <= most * _IMPOSSIBLE
+    is_sudden = (memory.values > known * _SUDDEN) & (memory.values > known + _SUDDEN_BYTES)
+    is_sudden &= (known > 0) & (doubted < memory.values * _ALIKE)
+    return JudgedReadings(
+        np.flatnonzero(is_possible & ~is_sudden), np.flatnonzero(is_possible & is_sudden)
+    )

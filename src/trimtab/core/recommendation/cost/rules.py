@@ -57,6 +57,8 @@ class HoldingCosts:
     """Byte-seconds that were held above the level since then."""
     top: Floats
     """The need of the highest remembered level, by row; NaN without levels."""
+    last_seen: Floats
+    """Time of the last usage in that level, by row; 0 without levels."""
     lowered: Floats
     """The target that the rules allow now, by row: `held` where nothing may be lowered."""
 
@@ -86,6 +88,7 @@ def holding_costs(windows: LevelWindows, held: Holding, settings: CostSettings) 
     top = np.take_along_axis(tops, highest[np.newaxis], axis=0)[0]
     is_any = fresh.any(axis=0)
     top = np.where(is_any, top, np.nan)
+    last_seen = np.take_along_axis(seen, highest[np.newaxis], axis=0)[0]
     # What an OOM kill raised on trial is given back in smaller steps than what was once needed.
     least_step = np.where(held.is_tried, settings.tried_lower_fraction, settings.lower_fraction)
     # What is held above every remembered need buys nothing: count from the top level.
@@ -103,7 +106,8 @@ def holding_costs(windows: LevelWindows, held: Holding, settings: CostSettings) 
     chosen = np.take_along_axis(needs, best[np.newaxis], axis=0)[0]
     # Without a level that has paid its price, only what was never needed is dropped.
     lowered = np.where(may.any(axis=0), chosen, start)
-    return HoldingCosts(needs, since, costs, top, np.where(is_any, lowered, held.held))
+    lowered = np.where(is_any, lowered, held.held)
+    return HoldingCosts(needs, since, costs, top, last_seen, lowered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,11 +83,13 @@ def test_an_empty_cell_is_a_gap() -> None:
             ["time,workload,cpu_cores,cpu_millicores,memory_mib"], "one of", id="two kinds of CPU"
         ),
         pytest.param(
-            ["time,workload,cpu_cores,memory_mib", "noon,a,1,1"], "line 2: 'noon'", id="no moment"
+            ["time,workload,cpu_cores,memory_mib", "noon,a,1,1"],
+            "line 2: time is 'noon'",
+            id="no moment",
         ),
         pytest.param(
             ["time,workload,cpu_cores,memory_mib", "1,a,1,1", "2,a,much,1"],
-            "line 3: 'much'",
+            "line 3: cpu_cores is 'much'",
             id="no number",
         ),
     ],

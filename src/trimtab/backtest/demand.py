@@ -78,10 +78,17 @@ class Demand:
 
 def gather(recordings: Sequence[Recording]) -> Demand:
     """The demand of recordings that all have the same step."""
-    steps = {recording.trace.step for recording in recordings}
-    if len(steps) != 1:
-        raise DemandError("there must be recordings, and all of one resolution")
-    seconds = int(steps.pop().total_seconds())
+    if not recordings:
+        raise DemandError("there is no workload to replay")
+    first = recordings[0]
+    for each in recordings:
+        if each.trace.step != first.trace.step:
+            raise DemandError(
+                "there must be one resolution:"
+                f" {first.workload} has values for {first.trace.step.total_seconds():g} s,"
+                f" {each.workload} for {each.trace.step.total_seconds():g} s"
+            )
+    seconds = int(first.trace.step.total_seconds())
     if seconds % 60:
         raise DemandError(f"a value must hold for whole minutes, not for {seconds} s")
     lengths = [len(recording.trace.cpu_millicores) for recording in recordings]

@@ -6,6 +6,7 @@ in the suffix that controllers append.
 """
 
 import csv
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -130,6 +131,12 @@ def _neediest(readings: Sequence[Reading]) -> Reading:
     return Reading(times[is_first], values[is_first])
 
 
+_FORMS: Final = (
+    "a file has the columns time, workload, one of CPU and one of memory,"
+    " or workload, resource, start_unix, step_seconds and values"
+)
+_EARLIEST: Final = 0.0
+_LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 STEP: Final = timedelta(minutes=5)
 """Length of a step, in which readings are aggregated."""
 COUNTER: Final = "cpu_seconds_total"
@@ -165,16 +172,19 @@ def parse_samples(lines: Iterable[str]) -> tuple[list[Recording], Flaws]:
     rows = csv.DictReader(lines)
     names = rows.fieldnames or ()
     for missing in [name for name in ("time", "workload") if name not in names]:
-        raise TraceError(f"there is no column {missing!r}")
+        raise TraceError(f"line 1: there is no column {missing!r}; {_FORMS}")
     cpu, memory = _only(names, _CPU), _only(names, _MEMORY)
     columns: dict[str, dict[str, _Column]] = {}
-    for number, row in enumerate(rows, start=2):
+    for row in rows:
+        number = rows.line_num
+        if row["time"] is None or row["workload"] is None:
+            raise TraceError(f"line {number}: no cell for time or workload")
         time = _parse_time(row["time"], number)
         of_workload = columns.setdefault(row["workload"], defaultdict(_Column))
         for name in (cpu, memory, *_SIZES):
             if cell := (row.get(name) or "").strip():
                 of_workload[name].times.append(time)
-                of_workload[name].values.append(_parse_number(cell, number))
+                of_workload[name].values.append(_parse_number(cell, name, number))
     recordings, flaws = [], Flaws()
     for workload, cells in columns.items():
         used, resets = _usage(cells[cpu], cpu)
@@ -208,24 +218,37 @@ def _usage(column: _Column, name: str) -> tuple[Reading, int]:
 def _only(names: Iterable[str], known: Mapping[str, float]) -> str:
     found = [name for name in known if name in set(names)]
     if len(found) != 1:
-        raise TraceError(f"there must be one of the columns {', '.join(known)}")
+        seen = f"there are {', '.join(found)}" if found else f"the columns are {', '.join(names)}"
+        raise TraceError(f"line 1: there must be one of the columns {', '.join(known)}; {seen}")
     return found[0]
 
 
 def _parse_time(text: str, line: int) -> float:
     try:
-        return float(text)
+        time = float(text)
     except ValueError:
-        pass
+        time = _parse_moment(text, line)
+    if not _EARLIEST <= time <= _LATEST:
+        raise TraceError(f"line {line}: time is {text!r}; it must be seconds from 1970 to 9999")
+    return time
+
+
+def _parse_moment(text: str, line: int) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise TraceError(f"line {line}: {text!r} is no moment") from error
+        raise TraceError(
+            f"line {line}: time is {text!r}; it must be seconds since the epoch or ISO 8601"
+        ) from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _parse_number(text: str, line: int) -> float:
+def _parse_number(text: str, name: str, line: int) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError as error:
-        raise TraceError(f"line {line}: {text!r} is no number") from error
+        raise TraceError(f"line {line}: {name} is {text!r}; it must be a number") from error
+    # What a metrics store could not measure is NaN there; sizes are what somebody wrote.
+    if name in _SIZES and not 0 <= number < math.inf:
+        raise TraceError(f"line {line}: {name} is {text!r}; it must not be below zero")
+    return number

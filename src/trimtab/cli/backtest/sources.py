@@ -2,8 +2,10 @@
 
 import asyncio
 import csv
+import gzip
 import os
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -68,13 +70,27 @@ def read_file(name: str) -> Source:
     try:
         with _open(Path(name)) as lines:
             recordings, flaws = _parse(lines)
-        return Source(name, gather(recordings), flaws)
+        return Source(name, _gather(recordings, flaws), flaws)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UsageError(
+            f"{name} ends in .gz and is no whole gzip file ({error});"
+            " rename it, or compress it again"
+        ) from error
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is no recorded usage: no UTF-8 text") from error
+        raise UsageError(
+            f"{name} is no UTF-8 text (byte {error.start}); gzipped files must end in .gz,"
+            " and Parquet in .parquet"
+        ) from error
     except (TraceError, DemandError, csv.Error) as error:
-        raise UsageError(f"{name} is no recorded usage: {error}") from error
+        raise UsageError(f"{name}: {error}") from error
+
+
+def _gather(recordings: Sequence[Recording], flaws: Flaws) -> Demand:
+    if not recordings and flaws.too_short:
+        raise TraceError(f"every workload has less than an hour: {', '.join(flaws.too_short)}")
+    return gather(recordings)
 
 
 def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: bool) -> Source:
@@ -123,6 +139,8 @@ def _read_parquet(path: Path) -> str:
 
 def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:
     head = lines.readline()
+    if not head:
+        raise TraceError("the file is empty")
     lines.seek(0)
     if _VALUES in next(csv.reader([head]), []):
         return traces.parse_recordings(lines), Flaws()

@@ -29,7 +29,7 @@ _WEEK: Final = timedelta(weeks=1)
 
 
 class TraceError(ValueError):
-    """A file of recorded usage that cannot be read; the message names the workload."""
+    """A file of recorded usage that cannot be read; the message names line, column and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Recording:
 class _Series:
     """One line of the file."""
 
+    line: int
     start: datetime
     step: timedelta
     values: tuple[float, ...]
@@ -77,23 +78,61 @@ def parse_recordings(lines: Iterable[str]) -> list[Recording]:
     try:
         rows = csv.DictReader(lines)
         for missing in sorted(_COLUMNS - set(rows.fieldnames or ())):
-            raise TraceError(f"there is no column {missing!r}")
+            raise TraceError(f"line 1: there is no column {missing!r}")
         for row in rows:
             series = workloads.setdefault(row["workload"], {})
-            series[row["resource"]] = _parse_series(row)
+            found = _parse_series(row, rows.line_num)
+            first = series.setdefault(row["resource"], found)
+            if first is not found:
+                raise TraceError(
+                    f"line {found.line}: a second line with {row['resource']} of"
+                    f" {row['workload']}; the first is line {first.line}"
+                )
     finally:
         csv.field_size_limit(before)
     return [_join(workload, series) for workload, series in workloads.items()]
 
 
-def _parse_series(row: Mapping[str, str]) -> _Series:
+def _parse_series(row: Mapping[str, str | None], line: int) -> _Series:
+    cells = {name: row[name] for name in sorted(_COLUMNS)}
+    short = [name for name, cell in cells.items() if cell is None]
+    if short:
+        raise TraceError(f"line {line}: no cell for the columns {', '.join(short)}")
+    known = {name: cell or "" for name, cell in cells.items()}
+    resource = known["resource"]
+    if resource not in _UNITS:
+        raise TraceError(
+            f"line {line}: the resource of {known['workload']} is {resource!r};"
+            f" it must be one of {', '.join(_UNITS)}"
+        )
+    start, seconds = (_parse_whole(known, name, line) for name in ("start_unix", "step_seconds"))
     try:
-        unit = _UNITS[row["resource"]]
-        start = datetime.fromtimestamp(int(row["start_unix"]), UTC)
-        step = timedelta(seconds=int(row["step_seconds"]))
-        return _Series(start, step, _parse_values(row["values"], unit))
-    except (KeyError, ValueError) as error:
-        raise TraceError(f"{row['workload']}: {error}") from error
+        return _Series(
+            line,
+            datetime.fromtimestamp(start, UTC),
+            timedelta(seconds=seconds),
+            _parse_values(known["values"], _UNITS[resource]),
+        )
+    except (OverflowError, OSError) as error:
+        raise TraceError(
+            f"line {line}: start_unix {start} or step_seconds {seconds} of {known['workload']} is"
+            " no time in seconds"
+        ) from error
+    except ValueError as error:
+        raise TraceError(
+            f"line {line}: {resource} of {known['workload']}: {error};"
+            " values must be whole numbers separated by spaces"
+        ) from error
+
+
+def _parse_whole(cells: Mapping[str, str], name: str, line: int) -> int:
+    try:
+        return int(cells[name])
+    except ValueError as error:
+        raise TraceError(
+            f"line {line}: {name} of {cells['workload']} is {cells[name]!r};"
+            " it must be a whole number of seconds"
+        ) from error
 
 
 def _parse_values(text: str, unit: float) -> tuple[float, ...]:
@@ -101,18 +140,41 @@ def _parse_values(text: str, unit: float) -> tuple[float, ...]:
     try:
         numbers = msgspec.json.decode(f"[{','.join(words)}]", type=list[int])
     except msgspec.MsgspecError:
-        # The fast decoder does not name the invalid word; `int` does.
-        numbers = [int(word) for word in words]
-    return tuple((unit * np.array(numbers, np.float64)).tolist())
+        # The fast decoder does not name the invalid word.
+        numbers = [_parse_word(place, word) for place, word in enumerate(words, start=1)]
+    amounts = np.array(numbers, np.float64)
+    if amounts.min(initial=0.0) < 0:
+        place = int(np.argmax(amounts < 0))
+        raise ValueError(f"value {place + 1} is {numbers[place]}, which is below zero")
+    return tuple((unit * amounts).tolist())
+
+
+def _parse_word(place: int, word: str) -> int:
+    try:
+        return int(word)
+    except ValueError as error:
+        raise ValueError(f"value {place} is {word!r}") from error
 
 
 def _join(workload: str, series: Mapping[str, _Series]) -> Recording:
-    if len(series) != len(_UNITS):
-        raise TraceError(f"{workload}: only {', '.join(series)}")
+    for missing in [resource for resource in _UNITS if resource not in series]:
+        known = ", ".join(f"{each} (line {found.line})" for each, found in series.items())
+        raise TraceError(f"{workload} has no line with {missing}, only {known}")
     cpu, memory = (series[resource] for resource in _UNITS)
-    if (cpu.start, cpu.step) != (memory.start, memory.step):
-        raise TraceError(f"{workload}: CPU and memory are of different times")
-    try:
-        return Recording(workload, cpu.start, Trace(cpu.values, memory.values, cpu.step))
-    except ValueError as error:
-        raise TraceError(f"{workload}: {error}") from error
+    lines = f"of {workload}, lines {cpu.line} and {memory.line}"
+    for name, of_cpu, of_memory in (
+        ("start_unix", cpu.start, memory.start),
+        ("step_seconds", cpu.step, memory.step),
+    ):
+        if of_cpu != of_memory:
+            raise TraceError(f"{name} differs between CPU and memory {lines}; it must be the same")
+    if len(cpu.values) != len(memory.values):
+        raise TraceError(
+            f"there are {len(cpu.values)} values of CPU and {len(memory.values)} of memory"
+            f" {lines}; there must be as many"
+        )
+    if not cpu.values:
+        raise TraceError(f"there are no values {lines}")
+    if cpu.step <= timedelta():
+        raise TraceError(f"step_seconds {lines} must be more than zero")
+    return Recording(workload, cpu.start, Trace(cpu.values, memory.values, cpu.step))

@@ -57,6 +57,13 @@ def test_there_is_a_sentence_for_each_check_that_passes(kind: CheckKind) -> None
     )
 
 
+def test_an_unknown_mode_is_named_where_it_is_treated_as_off() -> None:
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.OFF, unknown_mode="Yolo")
+    sentences = told(snapshot_of(several(3), autoscaler))
+
+    assert sentences[CheckKind.MODE] == "unknown mode 'Yolo', treated as Off"
+
+
 def test_of_a_resize_in_a_small_workload_it_is_said_why_that_is_no_obstacle() -> None:
     sentences = told(snapshot_of(several(1), an_autoscaler(UP, mode=UpdateMode.IN_PLACE)))
 

@@ -105,6 +105,19 @@ def test_a_missing_mode_recreates_and_an_unknown_one_is_off(
 
 
 @pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        pytest.param("Recreate", "", id="a known mode"),
+        pytest.param("", "", id="no mode"),
+        pytest.param("Yolo", "Yolo", id="a mode of a later version"),
+        pytest.param("Y" * 1000, "Y" * 50, id="a very long one"),
+    ],
+)
+def test_an_unknown_mode_is_kept_for_those_who_ask_why_it_is_off(given: str, shown: str) -> None:
+    assert with_spec(updatePolicy={"updateMode": given}).unknown_mode == shown
+
+
+@pytest.mark.parametrize(
     ("mode", "expected"),
     [
         pytest.param(None, ContainerMode.AUTO, id="no mode"),

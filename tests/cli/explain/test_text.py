@@ -65,6 +65,13 @@ def text(explanation: Explanation, width: int = 80) -> str:
     return "\n".join(lines)
 
 
+def test_a_mode_that_this_version_does_not_know_is_named() -> None:
+    autoscaler = ShownAutoscaler(namespace="shop", name="web", mode="Off", unknown_mode="Yolo")
+    told = text(msgspec.structs.replace(WHOLE, autoscaler=autoscaler))
+
+    assert "mode Off (unknown mode 'Yolo', treated as Off), for no target" in told
+
+
 def with_pods(*pods: ShownPod) -> Explanation:
     return msgspec.structs.replace(WHOLE, plan=msgspec.structs.replace(PLAN, pods=pods))
 

@@ -16,7 +16,13 @@ from trimtab.core.diagnosis.autoscalers import (
     gather,
 )
 from trimtab.core.diagnosis.findings import Severity
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
+from trimtab.core.model.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    TargetReference,
+    UpdateMode,
+)
 from trimtab.core.model.matching import Conflict
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.model.selectors import Selector, equality
@@ -104,6 +110,15 @@ def test_an_autoscaler_without_pods_is_told_with_its_reason(
 
     assert [one.severity for one in found] == expected
     assert all(one.subject == "default/" + governed.autoscaler.name for one in found)
+
+
+def test_a_mode_that_this_version_does_not_know_is_a_warning() -> None:
+    autoscaler = an_autoscaler(mode=UpdateMode.OFF, unknown_mode="Yolo")
+    (found,) = check_targets(facts(Governed(autoscaler, None, (a_pod(),), 1)))
+
+    assert found.severity is Severity.WARNING
+    assert found.text == "its update mode 'Yolo' is unknown to this version, and treated as Off"
+    assert "UpscaleOnly" in found.remedy
 
 
 def test_an_autoscaler_that_cannot_be_read_is_a_problem() -> None:

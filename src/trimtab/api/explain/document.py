@@ -28,6 +28,8 @@ class ShownAutoscaler(Written, frozen=True, kw_only=True):
     namespace: str
     name: str
     mode: str
+    unknown_mode: str | None = None
+    """The mode of the object, if this version does not know it and so treats it as Off."""
     target: str | None = None
     conditions: Sequence[ShownCondition] = ()
 
@@ -48,6 +50,7 @@ def show_autoscaler(autoscaler: Autoscaler) -> ShownAutoscaler:
         namespace=autoscaler.namespace,
         name=autoscaler.name,
         mode=autoscaler.mode.value,
+        unknown_mode=autoscaler.unknown_mode or None,
         target=None if target is None else f"{target.kind}/{target.name}",
         conditions=[
             ShownCondition(

@@ -145,7 +145,11 @@ def _tell_detail(check: PodCheck, explanation: PodExplanation, _: PlanSettings) 
 
 def _tell_mode(check: PodCheck, explanation: PodExplanation, _: PlanSettings) -> str:
     autoscaler = explanation.autoscaler
-    if check.reason is not None or autoscaler is None:
+    if autoscaler is None:
+        return ""
+    if autoscaler.unknown_mode and check.reason is HoldReason.MODE_OFF:
+        return f"unknown mode {autoscaler.unknown_mode!r}, treated as Off"
+    if check.reason is not None:
         return ""
     return f"{autoscaler.mode}: running pods are changed"
 

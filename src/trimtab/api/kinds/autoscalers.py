@@ -8,7 +8,7 @@ resource is ignored. Only values that cannot be read at all, such as a bad quant
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ from trimtab.core.model.autoscalers import Autoscaler, Condition, ContainerRecom
 from trimtab.core.model.resources import BOTH, Resource, Resources
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_MOST_SHOWN: Final = 50
+"""Characters of an unknown mode that are kept."""
 
 
 def decode_autoscaler(data: bytes) -> core.Autoscaler:
@@ -56,6 +58,7 @@ def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
         recommendation=_convert_recommendation(status.recommendation),
         conditions=codec.convert_each(status.conditions, _convert_condition, "status.conditions"),
         observed_generation=status.observed_generation,
+        unknown_mode=_shorten_unknown_mode(policy.update_mode),
     )
 
 
@@ -69,6 +72,11 @@ def _convert_update_mode(text: str | None) -> core.UpdateMode:
     if not text:
         return core.UpdateMode.RECREATE
     return _known(core.UpdateMode, text) or core.UpdateMode.OFF
+
+
+def _shorten_unknown_mode(text: str | None) -> str:
+    """Return the start of a mode that is unknown here; a tenant may choose any length."""
+    return text[:_MOST_SHOWN] if text and _known(core.UpdateMode, text) is None else ""
 
 
 def _convert_requirement(source: wire.Requirement) -> core.EvictionRequirement:

@@ -94,7 +94,10 @@ def lay_out(explanation: Explanation, now: datetime, width: int) -> Iterator[str
 def _lay_out_all(explanation: Explanation, now: datetime, width: int) -> Iterator[str]:
     autoscaler, numbers, plan = explanation.autoscaler, explanation.numbers, explanation.plan
     yield f"Autoscaler {autoscaler.namespace}/{autoscaler.name}"
-    yield f"  mode {autoscaler.mode}, for {autoscaler.target or 'no target'}"
+    mode = autoscaler.mode
+    if autoscaler.unknown_mode:
+        mode = f"{mode} (unknown mode {autoscaler.unknown_mode!r}, treated as Off)"
+    yield f"  mode {mode}, for {autoscaler.target or 'no target'}"
     for each in autoscaler.conditions:
         if (each.status == "True") == (each.type == "RecommendationProvided"):
             continue

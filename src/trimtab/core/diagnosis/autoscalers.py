@@ -9,7 +9,7 @@ from typing import Final
 from trimtab.core.diagnosis import durations
 from trimtab.core.diagnosis.findings import Finding, Severity
 from trimtab.core.model import matching
-from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition
+from trimtab.core.model.autoscalers import Autoscaler, AutoscalerName, Condition, UpdateMode
 from trimtab.core.model.matching import Conflict, ObservedAutoscaler
 from trimtab.core.model.pods import Pod, WorkloadName
 from trimtab.core.model.selectors import Selector
@@ -153,10 +153,22 @@ def check_targets(facts: AutoscalerFacts) -> Iterator[Finding]:
             f"{hidden.namespace}/{hidden.name}",
         )
     for one in facts.governed:
+        if one.autoscaler.unknown_mode:
+            yield _blame_mode(one)
         if one.unsupported is not None:
             yield _blame(one, one.unsupported)
         elif not one.pods:
             yield _tell_empty(one)
+
+
+def _blame_mode(one: Governed) -> Finding:
+    mode = one.autoscaler.unknown_mode
+    return Finding(
+        Severity.WARNING,
+        f"its update mode {mode!r} is unknown to this version, and treated as Off",
+        f"set spec.updatePolicy.updateMode to one of {', '.join(UpdateMode)}, or upgrade Trimtab",
+        one.place,
+    )
 
 
 def _blame(one: Governed, unsupported: Unsupported) -> Finding:

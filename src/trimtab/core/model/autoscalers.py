@@ -183,6 +183,8 @@ class Autoscaler:
     """The generation that the status is about; None if the status has none."""
     held: frozenset[Held] = frozenset()
     """Resources left to horizontal autoscalers; added by `hpa.Marking`, no part of the object."""
+    unknown_mode: str = ""
+    """An update mode that this version does not know, shortened; it acts like Off."""
 
     @property
     def identity(self) -> AutoscalerName:

@@ -443,6 +443,18 @@ def nested(path: str, value: object) -> Json:
             "admissionController.extraArgs", {"port": 9000}, "port 8000", id="another webhook port"
         ),
         pytest.param(
+            "admissionController.service.ports",
+            [{"port": 443, "targetPort": 8443}],
+            "targetPort 8443: the webhook listens on 8000",
+            id="a Service that leads elsewhere",
+        ),
+        pytest.param(
+            "admissionController.service.ports",
+            [{"port": 443}],
+            "Set targetPort: 8000",
+            id="a Service that leads nowhere",
+        ),
+        pytest.param(
             "updater.extraArgs", ["--address=:9999"], "port 8943", id="another port of metrics"
         ),
         pytest.param(

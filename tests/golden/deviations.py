@@ -230,6 +230,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     ),
     Deviation(
         set="capping",
+        decision="0079",
+        reason="what one container may not have is left to the others of its pod",
+        applies=patch_cases.has_maxima_of_both_types,
+        where=patch_cases.SCALED_LINES,
+    ),
+    Deviation(
+        set="capping",
         decision="0004",
         reason="without a recommendation a pod-type limit range has nothing to work on",
         applies=patch_cases.has_a_policy_but_no_recommendation,

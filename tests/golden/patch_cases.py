@@ -32,6 +32,9 @@ AMOUNT_LINES = (
 )
 """In the answer to a pod: amounts, the maps that hold them, and the words about them."""
 
+SCALED_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): |annotations: "
+"""Amounts of a pod that is scaled to the maximum of a pod-type limit range, and their notes."""
+
 LIMIT_LINES = (
     r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
     r"|patches\./spec/containers/\d+/resources/limits: None != "
@@ -69,6 +72,15 @@ def has_gaps_in_a_pod_range(case: dict[str, Any]) -> bool:
     return has_pod_range(case) and any(
         is_nothing(given.get(kind)) for given in [*amounts, *requests] for kind in RESOURCES
     )
+
+
+def has_maxima_of_both_types(case: dict[str, Any]) -> bool:
+    """Limit ranges bound containers and whole pods from above, in the same resource."""
+    maxima = [
+        {kind for item in items(case) if item["type"] == type_ for kind in item.get("max") or {}}
+        for type_ in ("Container", "Pod")
+    ]
+    return bool(maxima[0] & maxima[1])
 
 
 def has_a_policy_but_no_recommendation(case: dict[str, Any]) -> bool:

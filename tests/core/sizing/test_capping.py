@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -211,6 +212,61 @@ def test_a_limit_range_bounds_requests_alone_where_limits_do_not_follow(
     capped = cap_for_pod([ADVICE], a_pod(container), (allows(values=REQUESTS_ONLY),), [item])
 
     assert capped.recommendations[0].target[CPU] == cpu
+
+
+def ranges_of(container: int, pod: int) -> list[LimitRangeItem]:
+    return [
+        LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(container)),
+        LimitRangeItem(LimitRangeType.POD, max=amounts(pod)),
+    ]
+
+
+def with_limits_of(*ratios: int) -> Pod:
+    """Return a pod whose containers have limits of so many times their requests."""
+    containers = [
+        a_container(f"c{index}", requests=amounts(100), limits=amounts(100 * ratio), index=index)
+        for index, ratio in enumerate(ratios)
+    ]
+    return a_pod(*containers)
+
+
+def targets_within(pod: Pod, wanted: Sequence[int], ranges: Sequence[LimitRangeItem]) -> list[int]:
+    advice = [a_recommendation(f"c{i}", target=amounts(cpu)) for i, cpu in enumerate(wanted)]
+    capped = cap_for_pod(advice, pod, (), ranges)
+    return [each.target[Resource.CPU] for each in capped.recommendations]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param((500, 300), [200, 300], id="cut, the pod fits without further loss"),
+        pytest.param((150, 900), [150, 400], id="the other one is cut"),
+        pytest.param((900, 900), [200, 400], id="both are cut"),
+        pytest.param((150, 300), [150, 300], id="nothing is too large"),
+    ],
+)
+def test_what_a_container_may_not_have_is_left_to_the_others(
+    wanted: Sequence[int], expected: Sequence[int]
+) -> None:
+    assert targets_within(with_limits_of(2, 1), wanted, ranges_of(400, 1000)) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2000)), min_size=1, max_size=4),
+    st.integers(10, 1000),
+    st.integers(10, 3000),
+)
+def test_both_limit_ranges_are_kept_and_no_container_loses_more_than_it_must(
+    containers: list[tuple[int, int]], of_container: int, of_pod: int
+) -> None:
+    ratios, wanted = zip(*containers, strict=True)
+    pod, both = with_limits_of(*ratios), ranges_of(of_container, of_pod)
+    found = targets_within(pod, wanted, both)
+    scaled = targets_within(pod, wanted, both[1:])
+    as_original = targets_within(pod, scaled, both[:1])
+
+    assert all(one >= other for one, other in zip(found, as_original, strict=True))
+    assert sum(cpu * ratio for cpu, ratio in zip(found, ratios, strict=True)) <= of_pod
 
 
 def test_the_policy_has_the_last_word_over_the_limit_range() -> None:

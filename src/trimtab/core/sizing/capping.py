@@ -3,7 +3,8 @@
 First the whole pod is made to fit the pod-type limit range (`fit_pod`). Then each container is made
 to fit the container-type limit range, the autoscaler's policy and, where only requests are
 controlled, its own limit; the later rule wins. Limits follow their requests in proportion, so a
-bound on limits is a bound on requests. In the end the pod must fit some node.
+bound on limits is a bound on requests. What the container-type limit range takes from one container
+is left to the others of the pod. In the end the pod must fit some node.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,11 +44,12 @@ def fit_pod(
     pod: Pod,
     item: LimitRangeItem | None,
     fixed: Collection[str] = frozenset(),
+    largest: Resources | None = None,
 ) -> tuple[ContainerRecommendation, ...]:
     """The recommendations, scaled so that the whole pod fits the item as well as it can.
 
     A container without a recommendation takes part with what it requests now. Limits of the
-    `fixed` containers follow no request.
+    `fixed` containers follow no request. No limit of a container will be above the `largest`.
     """
     if item is None:
         return tuple(recommendations)
@@ -57,7 +59,8 @@ def fit_pod(
     targets = {name: entry.target for name, entry in first.items()}
     lowers = {name: entry.lower_bound for name, entry in first.items()}
     uppers = {name: entry.upper_bound for name, entry in first.items()}
-    factors = [_factors(amounts, pod, item, fixed) for amounts in (targets, lowers, uppers)]
+    rules = _PodRules(pod, item, fixed, largest or NO_AMOUNTS)
+    factors = [_factors(amounts, rules) for amounts in (targets, lowers, uppers)]
     return tuple(
         _scale(entry, factors, is_fixed=entry.container_name in fixed) for entry in entries
     )
@@ -95,35 +98,57 @@ class _Factor:
 _Factors: TypeAlias = Mapping[Resource, _Factor]
 
 
-def _factors(
-    amounts: _ByContainer, pod: Pod, item: LimitRangeItem, fixed: Collection[str]
-) -> _Factors:
-    return {kind: _factor(kind, amounts, pod, item, fixed) for kind in BOTH}
+@dataclass(frozen=True, slots=True)
+class _PodRules:
+    """A pod, and the rules for its size as a whole."""
+
+    pod: Pod
+    item: LimitRangeItem
+    fixed: Collection[str]
+    """The containers whose limits follow no request."""
+    largest: Resources
+    """The largest limits that a container may have."""
 
 
-def _factor(
-    kind: Resource,
-    amounts: _ByContainer,
-    pod: Pod,
-    item: LimitRangeItem,
-    fixed: Collection[str],
-) -> _Factor:
+def _factors(amounts: _ByContainer, rules: _PodRules) -> _Factors:
+    return {kind: _factor(kind, amounts, rules) for kind in BOTH}
+
+
+def _factor(kind: Resource, amounts: _ByContainer, rules: _PodRules) -> _Factor:
     """Return the factor that makes the pod fit; a factor of 1 if it fits, or if no size would."""
-    total, moving, staying = _totals(kind, amounts, pod, item.default, fixed)
-    total_limit = moving + staying
-    minimum = amount_of(item.min, kind)
-    maximum = amount_of(item.max, kind)
+    total, moving, staying = _totals(kind, amounts, rules)
+    total_limit = sum(moving) + staying
+    minimum = amount_of(rules.item.min, kind)
+    maximum = amount_of(rules.item.max, kind)
     if total_limit == 0:
-        return _factor_without_limits(minimum, total, _unadvised(kind, amounts, pod))
+        return _factor_without_limits(minimum, total, _unadvised(kind, amounts, rules.pod))
     if minimum > total:
         # A pod that ends short of it by a byte is refused.
         return _Factor(minimum, total, rounds_up=True)
     if 0 < maximum < total_limit:
         # Where limits that stay leave no room, no size fits.
-        room = maximum - staying
-        return _Factor(room, moving, spares_fixed=True) if moving and room > 0 else _Factor()
+        return _factor_to_fit(moving, maximum - staying, amount_of(rules.largest, kind))
     if minimum > total_limit:
         return _Factor(minimum, total_limit)
+    return _Factor()
+
+
+def _factor_to_fit(limits: Sequence[int], room: int, largest: int) -> _Factor:
+    """Return the largest factor by which the limits fit the room, once each is cut to the largest.
+
+    What one container may not have is left to the others.
+    """
+    left = [each for each in limits if each]
+    while left and room > 0:
+        moving = sum(left)
+        if room >= moving:
+            return _Factor()
+        # Cross-multiplied, as shares of whole bytes have to be exact.
+        fitting = [each for each in left if not largest or each * room < largest * moving]
+        if len(fitting) == len(left):
+            return _Factor(room, moving, spares_fixed=True)
+        room -= largest * (len(left) - len(fitting))
+        left = fitting
     return _Factor()
 
 
@@ -142,22 +167,18 @@ def _unadvised(kind: Resource, amounts: _ByContainer, pod: Pod) -> int:
     )
 
 
-def _totals(
-    kind: Resource,
-    amounts: _ByContainer,
-    pod: Pod,
-    default: Resources | None,
-    fixed: Collection[str],
-) -> tuple[int, int, int]:
-    """The sums of the amounts, of the limits that follow them, and of the limits that stay."""
-    total = moving = staying = 0
-    for container in pod.containers:
+def _totals(kind: Resource, amounts: _ByContainer, rules: _PodRules) -> tuple[int, list[int], int]:
+    """The sum of the amounts, the limits that follow them, and the sum of the limits that stay."""
+    total = staying = 0
+    moving = []
+    default = rules.item.default
+    for container in rules.pod.containers:
         amount = amount_of(amounts.get(container.name), kind)
         total += amount
-        if container.name in fixed:
+        if container.name in rules.fixed:
             staying += limit_in_force(kind, container.current, default)
         else:
-            moving += proportional_limit(kind, container.proportions, amount, default) or 0
+            moving.append(proportional_limit(kind, container.proportions, amount, default) or 0)
     return total, moving, staying
 
 
@@ -215,11 +236,12 @@ def cap_for_pod(
     fixed = _with_fixed_limits(pod, policies) if policies and pod_item is not None else _NONE
     if held:
         sound = _without_all_held(sound, held)
-    fitted: Iterable[ContainerRecommendation] = fit_pod(sound, pod, pod_item, fixed)
+    container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
+    largest = None if container_item is None else container_item.max
+    fitted: Iterable[ContainerRecommendation] = fit_pod(sound, pod, pod_item, fixed, largest)
     if held:
         # What a container has now may stand in for a recommendation that there is not.
         fitted = _without_all_held(fitted, held)
-    container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     capped, notes = _cap_containers(fitted, pod, policies, container_item)
     fitting, found_on_nodes = fit_node(capped, pod, limit_ranges)
     for name, further in found_on_nodes.items():

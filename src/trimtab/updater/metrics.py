@@ -91,7 +91,7 @@ FAILED_RESIZES: Final = Counter(
 )
 SKIPPED_RESIZES: Final = Counter(
     "vpa_updater_in_place_infeasible_skip_pods",
-    "Pods that are not resized again because their node can never fit that, once per tick.",
+    "Pods that are not resized again, as their node or the API server refused it, once per tick.",
     [_SIZE, *_OBJECT],
 )
 EXECUTION_LATENCY: Final = Histogram(

@@ -49,9 +49,9 @@ def simulate(
         hours: How many simulated hours faults come and go; drawn from the seed if not given.
         jobs: How many runs at a time; as many as there are cores if not given.
         rules: By whose rules the components act. The original's, as far as settings can say them,
-            lack our guards: what they let happen is told as rules that were broken.
+            lack our guards: what they let happen is reported as broken rules.
         estimator: The estimator of the recommender; the original's rules know `percentile` alone.
-        quiet: Tell no progress.
+        quiet: Print no progress.
     """
     _check(seeds=seeds, hours=hours, jobs=jobs)
     size = Size() if hours is None else Size(disturbed_hours=(hours, hours))

@@ -100,7 +100,7 @@ def explain(
     Args:
         name: The autoscaler, or a pod as pod/NAME.
         output: How it is written.
-        container: The only container that is told of.
+        container: Explain only this container.
         asked: Which components are asked.
         view: Which cluster is looked at.
     """

@@ -49,12 +49,12 @@ class LookFlags:
     selector: Annotated[Text, Parameter(name=["--selector", "-l"])] = ""
     """Only pods with these labels, such as app=web,tier!=back."""
     watch_for: Span = timedelta(minutes=2)
-    """How long usage is watched, if no --prometheus-address tells what was."""
+    """How long usage is watched without a --prometheus-address."""
     min_samples: Whole = 2
     """With fewer samples of a container nothing is recommended for it."""
 
 
-@types.flag_group("How it is told", order=2)
+@types.flag_group("Output", order=2)
 @dataclass(frozen=True, slots=True)
 class OutputFlags:
     """Flags for the output."""

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from bench import capacity, capacity_tables
+from trimtab.core.model.estimation import Estimator
 
 
 def test_runs_replace_only_those_of_their_size(tmp_path: Path) -> None:
@@ -40,6 +41,13 @@ def test_every_tick_has_usage_of_its_own_however_fast_it_is() -> None:
     statuses, checkpoints = 100, 200
     assert found["restored_checkpoints"] == checkpoints
     assert found["writes"] >= statuses + (1 + capacity.TICKS) * checkpoints / 10
+
+
+def test_targets_that_are_held_are_measured_in_the_same_way() -> None:
+    found = asyncio.run(capacity.live(400, Estimator.COST))
+
+    assert found["restored_checkpoints"] == 200
+    assert found["cpu_seconds_to_save_all"] > 0
 
 
 def test_an_empty_page_says_that_nothing_follows() -> None:

@@ -184,6 +184,40 @@ def test_ours_goes_on_where_the_original_ended_and_the_original_where_ours_did(
     assert world.stored().total_samples_count == saved.total_samples_count
 
 
+def test_the_original_reads_checkpoints_with_held_targets_and_ours_finds_them_again(
+    world: World, tmp_path: Path
+) -> None:
+    flags = world.flags(*SHORT_WINDOWS)
+    held = (*flags, "--estimator=cost")
+    kubeconfig = world.plane.kubeconfig
+    with ours(kubeconfig, tmp_path, *held, "--checkpoint-rotation=2s") as run:
+        wait_for_samples(world, 3)
+        world.stop_pods()
+        wait_for_ticks(run)
+        by_cost = world.target()
+        run.end()
+    saved = world.stored()
+
+    world.forget_status()
+    with ours(kubeconfig, tmp_path, *flags, name="percentile") as run:
+        by_percentile = dict(wait_for_word(world)[0].target)
+        run.end()
+
+    world.forget_status()
+    with original(kubeconfig, tmp_path, *flags) as run:
+        given_back = dict(wait_for_word(world)[0].target)
+        wait_for_ticks(run)
+
+    world.forget_status()
+    with ours(kubeconfig, tmp_path, *held, name="cost-again"):
+        again = dict(wait_for_word(world)[0].target)
+
+    assert by_cost != by_percentile
+    assert given_back == by_percentile
+    assert again == by_cost
+    assert world.stored().total_samples_count == saved.total_samples_count
+
+
 def test_one_registration_serves_whichever_webhook_runs(
     cluster: ControlPlane,
     namespace: str,

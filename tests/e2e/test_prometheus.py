@@ -1,13 +1,24 @@
 """Prometheus over real and fake usage: the series that history is read from are there."""
 
+import asyncio
 import secrets
+from contextlib import suppress
 
 import pytest
+from support.stages.components import SLOW_SECONDS
 
 from rig import prometheus, workers
 from rig.controlplane import ControlPlane
 from rig.node import Node
 from rig.prometheus import Prometheus
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import HistoryError
+from trimtab.cluster.usage.prometheus import Prometheus as PrometheusSeries
+from trimtab.cluster.usage.prometheus import SeriesNames
+from trimtab.cluster.usage.prometheus_client import PrometheusAccess, QueryClient, QuerySettings
+from trimtab.cluster.usage.prometheus_pressure import PrometheusPressure
+from trimtab.core.model.estimation import Measure, PressureSettings
+from trimtab.core.usage.pressure import PressureReadings
 
 pytestmark = pytest.mark.e2e
 
@@ -65,3 +76,26 @@ def test_the_usage_of_a_real_container_can_be_queried(
 
     assert counted.labels["job"] == "kubernetes-cadvisor"
     assert memory.value > 0
+
+
+async def test_our_source_of_pressure_sees_what_the_kernel_throttles(
+    node_cluster: Node, node_namespace: str, node_prometheus: Prometheus
+) -> None:
+    limits = {"cpu": "50m", "memory": "128Mi"}
+    busy = workers.pod("busy", workers.container("-cpu=500", requests=limits, limits=limits))
+    node_cluster.plane.create(f"/api/v1/namespaces/{node_namespace}/pods", busy)
+    settings = QuerySettings(node_prometheus.address)
+    client = QueryClient(settings, PrometheusAccess(), clock=RealClock())
+    series = PrometheusSeries(client, SeriesNames())
+    found: PressureReadings = PressureReadings()
+    async with PrometheusPressure(client, series, PressureSettings(), node_namespace) as source:
+        async with asyncio.timeout(SLOW_SECONDS):
+            while not found:
+                # Until the first scrape there is nothing to find labels in.
+                with suppress(HistoryError):
+                    found = await source.fetch()
+                await asyncio.sleep(3)
+
+    (place,) = found.by_container
+    assert place == (node_namespace, "busy", "app")
+    assert found.by_container[place].strengths[Measure.THROTTLED] > 0.5

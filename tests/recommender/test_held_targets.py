@@ -9,10 +9,13 @@ from msgspec import structs
 from support.fakes.recommender_cluster import Load, RecommenderCluster
 from support.makers.records import MIB, a_container, amounts
 
-from trimtab.core.model.autoscalers import TargetReference
+from trimtab.api.explain.recommendation import NumbersFrom, Origin
+from trimtab.core.model.autoscalers import AutoscalerName, TargetReference
 from trimtab.core.model.estimation import ESTIMATOR_ANNOTATION
 from trimtab.core.model.resources import Resource
+from trimtab.recommender import pages
 from trimtab.recommender.controller import Recommender
+from trimtab.recommender.settings import RecommenderSettings
 
 COST = {ESTIMATOR_ANNOTATION: "cost"}
 GIB = 1024 * MIB
@@ -179,6 +182,23 @@ async def test_cpu_of_a_start_is_no_need(annotations: dict[str, str]) -> None:
     await tick(cluster, recommender, 30)
 
     assert cluster.target()[Resource.CPU] == 300
+
+
+async def test_a_target_is_explained_before_any_cpu_counts() -> None:
+    cluster = RecommenderCluster()
+    cluster.deploy(replicas=0)
+    start_slowly(cluster)
+    cluster.autoscale(annotations=COST)
+    recommender = cluster.recommender()
+    await tick(cluster, recommender, 5)
+    origin = Origin(NumbersFrom.RECOMMENDER, cluster.clock.now())
+    name = AutoscalerName("default", "web")
+    page = pages.explain(recommender.state, name, RecommenderSettings(), origin)
+
+    assert page is not None
+    (cpu,) = [one for one in page.containers[0].resources if one.resource == "cpu"]
+    assert cpu.target is not None
+    assert cpu.target.value == "300m"
 
 
 async def test_the_start_of_every_further_pod_is_no_need_either() -> None:

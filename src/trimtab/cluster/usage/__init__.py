@@ -1,1 +1,1 @@
-"""Sources of usage: metrics API, external metrics, Prometheus."""
+"""Sources of usage and pressure: metrics API, external metrics, Prometheus, kubelets."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from trimtab.core.histogram import buckets, memory_peaks
 from trimtab.core.histogram.buckets import CORE, Floats, Ints
-from trimtab.core.histogram.memory_peaks import Booleans, Readings
+from trimtab.core.histogram.memory_peaks import Booleans, Readings, Windows
 from trimtab.core.model.resources import Resource
 from trimtab.core.usage.aggregates import Aggregates
 from trimtab.core.usage.containers import LIMITS, REQUESTS, Containers
@@ -228,6 +228,10 @@ def _fold(
 ) -> None:
     if not len(fresh):
         return
+    aggregates.note_memory(containers.aggregate[fresh.containers], fresh.times)
+    fresh = fresh.pick(_changes_peaks(containers.windows(fresh.containers), fresh))
+    if not len(fresh):
+        return
     starts = memory_peaks.run_starts(fresh.containers)
     rows = fresh.containers[starts]
     # Example: containers [4, 4, 9] have starts [0, 2], rows [4, 9] and positions [0, 0, 1].
@@ -244,7 +248,13 @@ def _fold(
     containers.put_windows(rows, folding.windows)
     aggregates.take_back_peaks(owners, folding.removed)
     aggregates.book_peaks(owners, folding.added)
-    aggregates.note_memory(containers.aggregate[fresh.containers], fresh.times)
+
+
+def _changes_peaks(windows: Windows, fresh: Samples) -> Booleans:
+    """Return False for each reading inside its window that is no larger than the booked peak."""
+    # Nearly all readings are such. A reading after the window, or the first one, changes it in any
+    # case; comparing with the NaN of a container without a window is False.
+    return np.asarray(~(fresh.times < windows.end) | (fresh.values > windows.peak))
 
 
 def _sane(samples: Samples, now: float, most: float) -> Samples:

@@ -100,7 +100,7 @@ async def test_an_oom_kill_during_a_restart_raises_the_target() -> None:
     cluster.wait()
     await tick(cluster, recommender, 1)
 
-    assert cluster.target()[Resource.MEMORY] == 300 * MIB
+    assert cluster.target()[Resource.MEMORY] == 400 * MIB
 
 
 async def test_the_first_reading_after_a_restart_raises_the_target() -> None:

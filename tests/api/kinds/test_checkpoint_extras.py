@@ -125,3 +125,10 @@ def test_f28_no_annotation_can_stop_us(content: object) -> None:
     decode_supplement({SUPPLEMENT: json.dumps({"at": "x", "ooms": content})}, NOW)
     decode_supplement({SUPPLEMENT: json.dumps({"at": "x", "containers": content})}, NOW)
     decode_supplement({SUPPLEMENT: json.dumps(content)}, NOW)
+
+
+def test_a_price_factor_of_an_earlier_version_is_read_over() -> None:
+    text = '{"at": "2026-01-01T00:00:00Z", "targets": {"first": 1.0, "now": 2.0, "factor": 4.0}}'
+    found = decode_supplement({SUPPLEMENT: text}, NOW)
+    assert found is not None
+    assert found.targets == SavedTargets(first=1.0, now=2.0)

@@ -202,7 +202,6 @@ HELD_MEMORY = ShownHolding(
     peak="1900Mi",
     spent_gib_hours=21.04,
     price_gib_hours=32.0,
-    price_factor=1.0,
     falls_to="1200Mi",
     falls_at=format_time(NOW + timedelta(hours=9, minutes=20)),
 )
@@ -240,14 +239,6 @@ def test_a_held_target_says_for_whom_at_what_cost_and_until_when() -> None:
         " can fall to 1200Mi in 9h20m" in told
     )
     assert "the estimator `percentile` would say" in told
-
-
-def test_a_price_that_mistakes_have_raised_is_explained() -> None:
-    raised = msgspec.structs.replace(HELD_MEMORY, price_gib_hours=64.0, price_factor=2.0)
-
-    assert "of 64 GiB-h (the price times 2: it was given up too early before)" in holding(
-        "memory", raised
-    )
 
 
 def test_what_is_needed_all_the_time_cannot_fall() -> None:

@@ -66,13 +66,13 @@ def explained(
     [
         pytest.param(
             explained(1400 * MIB, used=1000 * MIB),
-            explained(1246 * MIB, used=1000 * MIB),
+            explained(1190 * MIB, used=1000 * MIB),
             id="usage explains itself with a margin",
         ),
         pytest.param(
+            explained(3000 * MIB, kills=[1000 * MIB]),
             explained(2000 * MIB, kills=[1000 * MIB]),
-            explained(1500 * MIB, kills=[1000 * MIB]),
-            id="a kill explains half as much again",
+            id="a kill explains twice as much",
         ),
         pytest.param(
             explained(3000 * MIB, kills=[1000 * MIB, 1000 * MIB]),
@@ -80,8 +80,8 @@ def explained(
             id="steps grow with the limits of a series",
         ),
         pytest.param(
+            explained(4000 * MIB, kills=[1000 * MIB, 1500 * MIB], apart=timedelta(hours=2)),
             explained(3000 * MIB, kills=[1000 * MIB, 1500 * MIB], apart=timedelta(hours=2)),
-            explained(2250 * MIB, kills=[1000 * MIB, 1500 * MIB], apart=timedelta(hours=2)),
             id="kills far apart are no series",
         ),
         pytest.param(
@@ -135,8 +135,8 @@ def restarted(target: int, *, changed: timedelta, is_settled: bool = True) -> Sc
         ),
         pytest.param(
             restarted(700 * MIB, changed=timedelta(hours=20)),
-            restarted(700 * MIB, changed=timedelta(hours=25)),
-            id="after a day a target may fall",
+            restarted(700 * MIB, changed=timedelta(hours=37)),
+            id="after a day and a half a target may fall",
         ),
         pytest.param(
             restarted(700 * MIB, changed=timedelta(hours=7)),

@@ -31,7 +31,6 @@ targets = st.builds(
     st.none() | held,
     st.none() | held,
     amounts,
-    st.floats(1, 1000),
     st.booleans(),
     st.booleans(),
     st.none() | moments,

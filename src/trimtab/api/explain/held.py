@@ -30,8 +30,6 @@ class ShownHolding(Written, frozen=True, kw_only=True):
     peak: str | None = None
     spent_gib_hours: float | None = None
     price_gib_hours: float | None = None
-    price_factor: float | None = None
-    """Factor by which mistakes have raised the price."""
     falls_to: str | None = None
     falls_at: str | None = None
     is_tried: bool = False
@@ -63,7 +61,6 @@ def _show_memory(held: HeldMemory) -> ShownHolding:
         peak=_amount(Resource.MEMORY, held.peak_bytes),
         spent_gib_hours=round(held.spent_gib_hours, 3),
         price_gib_hours=round(held.price_gib_hours, 3),
-        price_factor=held.price_factor,
         falls_to=_amount(Resource.MEMORY, held.falls_to),
         falls_at=_time(held.falls_at),
         is_tried=held.is_tried,

@@ -77,7 +77,6 @@ class _Targets(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cpu: _Target | None = None
     memory: _Target | None = None
     most: _Amount = 0.0
-    factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 1.0
     settled: bool = False
     tried: bool = False
     killed: _Moment | None = None
@@ -157,7 +156,6 @@ def _write_targets(saved: SavedTargets) -> _Targets:
         cpu=_write_target(saved.cpu),
         memory=_write_target(saved.memory),
         most=_bounded(saved.most_needed),
-        factor=saved.price_factor,
         settled=saved.is_settled,
         tried=saved.is_tried,
         killed=saved.last_kill,
@@ -202,7 +200,6 @@ def _read_targets(source: _Targets) -> SavedTargets:
         _read_target(source.cpu),
         _read_target(source.memory),
         source.most,
-        source.factor,
         source.settled,
         source.tried,
         source.killed,

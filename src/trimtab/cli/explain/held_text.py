@@ -47,8 +47,6 @@ def _describe_memory(held: ShownHolding, at: str) -> str:
         parts.append("no lower target would be enough")
         return ", ".join(parts)
     price = f"{held.spent_gib_hours:.3g} of {held.price_gib_hours:.3g} GiB-h"
-    if held.price_factor is not None and held.price_factor > 1:
-        price += f" (the price times {held.price_factor:g}: it was given up too early before)"
     left = times.parse_time(held.falls_at) - times.parse_time(at)
     when = f"in {durations.brief(left)}" if left.total_seconds() > 0 else "within the hour"
     parts.append(f"has cost {price}")

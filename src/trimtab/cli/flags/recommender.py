@@ -79,8 +79,9 @@ class EstimateFlags:
     estimator: Estimator = Estimator.PERCENTILE
     """The estimator of autoscalers that choose none by annotation: `percentile` is the original's
     arithmetic, `cost` holds memory until holding it costs more than an OOM kill."""
-    oom_price_gib_hours: Number = 32.0
-    """For `cost`: unused memory that avoiding one OOM kill is worth, in GiB-hours per container."""
+    oom_price_gib_hours: Number = 40.0
+    """For `cost`: unused memory that avoiding one OOM kill of a container of 1 GiB is worth, in
+    GiB-hours; one of 16 GiB is worth 9 times as much."""
     recommendation_margin_fraction: Number = 0.15
     """What is added to every estimate, as a part of it."""
     pod_recommendation_min_cpu_millicores: Number = 25.0

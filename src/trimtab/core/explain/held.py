@@ -35,9 +35,7 @@ class HeldMemory:
     pod: str
     """The pod that used it; empty if it is not known."""
     price_gib_hours: float
-    """Price of holding it, mistakes included."""
-    price_factor: float
-    """Factor by which mistakes have raised the price."""
+    """Price of an OOM kill of a container of this size."""
     spent_gib_hours: float
     falls_to: int | None
     """The next lower target in bytes; None if no level is low enough."""
@@ -84,8 +82,9 @@ def _explain_levels(
     held, now = float(record["held"][MEMORY]), float(record["now"])
     if np.isnan(held):
         return None
-    found = rules.holding_costs(windows, targets.holding(here), targets.settings)
-    price = float(record["price"]) * float(record["factor"])
+    holding = targets.holding(here)
+    found = rules.holding_costs(windows, holding, targets.settings)
+    price = float(holding.price[0])
     earliest = float((targets.steady_since(here) + targets.lower_gaps(here, found.top))[0])
     fall = _find_fall(found, targets, row, earliest)
     since = float(windows.seen.max()) if fall is None else fall.since
@@ -99,7 +98,6 @@ def _explain_levels(
         peak_bytes=int(windows.peaks[slot, 0]),
         pod=names.name(int(windows.pods[slot, 0]) - 1),
         price_gib_hours=price / GIB_HOUR,
-        price_factor=float(record["factor"]),
         spent_gib_hours=0.0 if fall is None else fall.spent / GIB_HOUR,
         falls_to=None if fall is None else int(fall.target),
         falls_at=None if fall is None else aggregates.from_seconds(max(fall.at, now)),
@@ -124,7 +122,7 @@ def _find_fall(
 ) -> _Fall | None:
     """Find the reduction that comes first, if usage stays as it was in the last hour."""
     settings, record = targets.settings, targets.record(row)
-    held, price = float(record["held"][MEMORY]), float(record["price"] * record["factor"])
+    held, price = float(record["held"][MEMORY]), float(targets.holding(np.array([row])).price[0])
     top, now = float(found.top[0]), float(record["now"])
     tried, usual = settings.tried_lower_fraction, settings.lower_fraction
     falls: list[_Fall] = []

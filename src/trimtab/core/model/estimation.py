@@ -120,13 +120,12 @@ class PressureSettings:
 class CostSettings:
     """Constants of the cost-based estimator; an operator sets the price of an OOM kill alone."""
 
-    oom_price_gib_hours: float = 32.0
-    """Memory that may be held unused for one OOM kill less."""
-    price_growth: float = 2.0
-    """The price grows by this factor after a level was given up too early."""
-    most_price_factor: float = 8.0
+    oom_price_gib_hours: float = 40.0
+    """Memory that may be held unused for one OOM kill less, by a container of 1 GiB."""
+    price_exponent: float = 0.8
+    """The price grows with this power of the target: 0 for one price, 1 for one price per GiB."""
     memory_margin_fraction: float = 0.15
-    memory_margin_bytes: int = 96 * _MIB
+    memory_margin_bytes: int = 40 * _MIB
     least_memory_bytes: int = 64 * _MIB
     remembered: timedelta = timedelta(days=28)
     """Levels that were not needed for so long are forgotten."""
@@ -142,22 +141,23 @@ class CostSettings:
     """A memory target is lowered by at least this part."""
     tried_lower_fraction: float = 0.05
     """The same after an OOM kill raised it further than was needed."""
-    lower_gap: timedelta = timedelta(hours=24)
+    lower_gap: timedelta = timedelta(hours=36)
     """Time between a change and the next reduction."""
-    tried_gap: timedelta = timedelta(hours=6)
+    tried_gap: timedelta = timedelta(hours=2)
+    """The same after an OOM kill raised the target further than was needed."""
     warm_up: timedelta = timedelta(hours=6)
     """Time after the first sample during which nothing is lowered."""
-    oom_step: float = 1.5
+    oom_step: float = 2.0
     """An OOM kill raises the limit to this multiple."""
     oom_step_bytes: int = 64 * _MIB
     """And at least by this amount."""
     oom_repeat: timedelta = timedelta(hours=1)
     """A kill this soon after another one, at a higher limit, makes the step grow."""
-    most_oom_doublings: int = 3
+    most_oom_doublings: int = 2
     oom_loose_step: float = 1.25
     """Least step of a request whose limit is higher."""
     cpu_half_life: timedelta = timedelta(days=2)
-    missing_price: float = 4.0
+    missing_price: float = 2.0
     """Price of missing CPU, where idle CPU costs 1."""
     short_millicores: float = 50.0
     """Price of being short at all, in idle CPU."""
@@ -193,7 +193,7 @@ class CostSettings:
 
     def __post_init__(self) -> None:
         require_at_least("oom_price_gib_hours", self.oom_price_gib_hours, 0)
-        require_at_least("most_price_factor", self.most_price_factor, 1)
+        require_fraction("price_exponent", self.price_exponent)
         require_interval("cpu_half_life", self.cpu_half_life)
         require_fraction("bound_fraction", self.bound_fraction)
 

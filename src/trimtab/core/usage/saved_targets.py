@@ -44,7 +44,6 @@ class SavedTargets(msgspec.Struct, frozen=True):
     cpu: SavedTarget | None = None
     memory: SavedTarget | None = None
     most_needed: float = 0.0
-    price_factor: float = 1.0
     is_settled: bool = False
     is_tried: bool = False
     last_kill: float | None = None

@@ -252,7 +252,7 @@ def test_memory_pressure_close_to_the_limit_counts_as_usage_at_the_limit() -> No
     assert pressed.target(Resource.MEMORY) == 4 * GIB
     pressed.use(50, 3.3 * GIB, minutes=4, memory_waiting=0.3)
 
-    assert pressed.target(Resource.MEMORY) == int(4 * GIB * 1.15 + 96 * MIB)
+    assert pressed.target(Resource.MEMORY) == int(4 * GIB * 1.15 + 40 * MIB)
     assert pressed.applied() == [PressureKind.MEMORY_PRESSURE]
 
 
@@ -345,9 +345,9 @@ def test_a_lowered_target_forgets_its_signal() -> None:
     pressed.use(850, 300 * MIB, minutes=30, throttled=0.6)
     name = pressed.world.autoscaler.identity
     assert len(list(pressed.world.publications.held.last_signals(name))) == 1
-    # A day after the change, at the earliest.
+    # A day and a half after the change, at the earliest.
     pressed.step = 15
-    pressed.use(100, 300 * MIB, minutes=36 * 60)
+    pressed.use(100, 300 * MIB, minutes=40 * 60)
 
     assert pressed.target(Resource.CPU) < 1000
     assert list(pressed.world.publications.held.last_signals(name)) == []

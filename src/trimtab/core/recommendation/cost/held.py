@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from trimtab.core.histogram.bank import HistogramBank
-from trimtab.core.histogram.buckets import CORE, CPU_BUCKETS, MEMORY_BUCKETS, MOST, Floats, Ints
+from trimtab.core.histogram.buckets import CORE, CPU_BUCKETS, MOST, Floats, Ints
 from trimtab.core.histogram.memory_peaks import Booleans
 from trimtab.core.histogram.row_table import Rows
 from trimtab.core.model.estimation import CostSettings
@@ -292,27 +292,13 @@ class HeldTargets:
 
     def _count_kill(self, row: int, kill: Kill, ceiling: float) -> None:
         settings, record = self.settings, self._rows.data[row]
-        held_limit = float(record["held"][MEMORY]) * kill.ratio
-        was_given_up = self._was_given_up(row, kill.limit, held_limit)
-        wanted = kills.count_kill(record, kill, settings, was_given_up=was_given_up)
+        wanted = kills.count_kill(record, kill, settings)
         # Usage was at the limit at that moment, whether or not a sample shows it.
         sighting = levels.find_sightings(
             np.array([row]), np.array([kill.limit]), np.array([kill.time]), np.array([kill.pod])
         )
         self.levels.note(sighting, np.inf)
         kills.raise_target(record, kill, min(wanted, ceiling), settings)
-
-    def _was_given_up(self, row: int, limit: float, held_limit: float) -> bool:
-        """Return True if a killed container had once needed more, and was given less since."""
-        if held_limit > limit * (1 + self.settings.raise_fraction):
-            # It was killed with a size from before the last change.
-            return False
-        bucket = int(MEMORY_BUCKETS.find(np.array([limit]))[0])
-        for windows in self.levels.windows(np.array([row])):
-            age = self._rows.data["now"][row] - windows.seen
-            known = windows.is_known & (age <= self.settings.remembered.total_seconds())
-            return bool(known[max(bucket + 1 - int(windows.bases[0]), 0) :].any())
-        return False
 
     # CPU
 
@@ -451,8 +437,8 @@ class HeldTargets:
     def holding(self, rows: Ints) -> Holding:
         """Return the conditions under which rows hold their memory."""
         data = self._rows.data
-        price = data["price"][rows] * data["factor"][rows]
         held, now = data["held"][rows, MEMORY], data["now"][rows]
+        price = rules.price(data["price"][rows], held, self.settings)
         return Holding(held, now, price, data["is_tried"][rows])
 
     def _lower_cpu(self, due: Ints, was_settled: Booleans, changed: Booleans) -> None:

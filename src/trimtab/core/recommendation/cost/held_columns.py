@@ -20,9 +20,8 @@ _ROW: Final = np.dtype(
         # Times of the first and of the newest sample: the clock of this row.
         ("first", np.float64),
         ("now", np.float64),
-        # The price of an OOM kill in byte-seconds, and by how much mistakes have raised it.
+        # The price of an OOM kill for a container of 1 GiB, in byte-seconds.
         ("price", np.float64),
-        ("factor", np.float64),
         # Settled: something was lowered once, so the warm-up is over. Tried: an OOM kill set the
         # memory target, and no usage has confirmed it yet.
         ("is_settled", np.bool_),
@@ -61,7 +60,6 @@ _FILLED: Final = {
     "changed": -np.inf,
     "first": np.nan,
     "now": -np.inf,
-    "factor": 1.0,
     "last_kill": -np.inf,
     "ratio": 1.0,
     "cpu_target": np.nan,

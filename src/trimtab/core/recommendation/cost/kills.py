@@ -28,19 +28,16 @@ class Kill:
         return self.limit / self.request if 0 < self.request < self.limit else 1.0
 
 
-def count_kill(record: np.void, kill: Kill, settings: CostSettings, *, was_given_up: bool) -> float:
+def count_kill(record: np.void, kill: Kill, settings: CostSettings) -> float:
     """Count a kill for a row, and return the limit that the next step asks for."""
     is_repeated = kill.time - record["last_kill"] <= settings.oom_repeat.total_seconds()
     if not is_repeated:
         record["kills"] = 0
-        if was_given_up:
-            most = settings.most_price_factor
-            record["factor"] = min(record["factor"] * settings.price_growth, most)
     # A second pod killed at the same limit is no news; one killed at a higher limit says that
     # the last step was too small.
     elif kill.limit > record["kill_limit"]:
         record["kills"] = min(record["kills"] + 1, settings.most_oom_doublings)
-    # 1.5, then 2, 3 and 5 times the limit for kills in a row.
+    # 2, then 3 and 5 times the limit for kills in a row.
     step = 1 + (settings.oom_step - 1) * 2.0 ** int(record["kills"])
     record["last_kill"] = max(float(record["last_kill"]), kill.time)
     record["kill_limit"] = max(kill.limit, record["kill_limit"] if is_repeated else 0.0)

@@ -17,7 +17,8 @@ from trimtab.core.histogram.window_storage import WindowCopies
 from trimtab.core.model.estimation import CostSettings
 from trimtab.core.recommendation.cost.levels import LevelWindows
 
-GIB_HOUR: Final = 1024**3 * 3600.0
+_GIB: Final = 1024.0**3
+GIB_HOUR: Final = _GIB * 3600.0
 """One GiB-hour in byte-seconds."""
 # A sample is somewhere in its bucket: its middle stands for usage, its end for a request.
 _CPU_MIDDLES: Final = (CPU_BUCKETS.starts + CPU_BUCKETS.ends) / 2 * CORE
@@ -43,6 +44,14 @@ class Holding:
     """The price of an OOM kill in byte-seconds."""
     is_tried: Booleans
     """True where an OOM kill raised the target further than any need that was seen."""
+
+
+def price(base: Floats, held: Floats, settings: CostSettings) -> Floats:
+    """Return the prices of an OOM kill for containers with these targets, in byte-seconds."""
+    # A kill costs more where more memory is in use: its caches are to be filled again. One price
+    # for all sizes would leave large containers less time than any daily peak needs.
+    sized: Floats = base * (held / _GIB) ** settings.price_exponent
+    return sized
 
 
 @dataclass(frozen=True, slots=True)

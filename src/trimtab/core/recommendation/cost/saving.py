@@ -15,7 +15,6 @@ _COLUMNS: Final = (
     "first",
     "now",
     "most_needed",
-    "factor",
     "is_settled",
     "is_tried",
     "last_kill",
@@ -40,7 +39,6 @@ def save_each(targets: HeldTargets, rows: Sequence[int], names: NameTable) -> li
             cpu=cpu[place],
             memory=memory[place],
             most_needed=most_needed,
-            price_factor=factor,
             is_settled=is_settled,
             is_tried=is_tried,
             # Before any kill the time is infinite, which JSON cannot say.
@@ -55,7 +53,6 @@ def save_each(targets: HeldTargets, rows: Sequence[int], names: NameTable) -> li
             first,
             now,
             most_needed,
-            factor,
             is_settled,
             is_tried,
             last_kill,

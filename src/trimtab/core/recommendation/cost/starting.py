@@ -46,7 +46,6 @@ def _restore_some(
         "first": [one.first for one in saved],
         "now": [one.now for one in saved],
         "most_needed": [one.most_needed for one in saved],
-        "factor": [one.price_factor for one in saved],
         "is_settled": [one.is_settled for one in saved],
         "is_tried": [one.is_tried for one in saved],
         "last_kill": [-math.inf if one.last_kill is None else one.last_kill for one in saved],

@@ -255,6 +255,8 @@ def remember(
             _note_resize(memory, act, result, now, error=error)
         case Unboost():
             _note_unboost(memory, act, result, now, error=error)
+    if task.workload is not None and result in _SENT:
+        memory.forget_standing(task.workload, act.pod)
     if not isinstance(act, Unboost) and result in _SENT:
         _expect(memory, task, act, now, is_answered=result is ActResult.DONE)
         _note_change(memory, task, act, now)

@@ -23,8 +23,9 @@ from trimtab.core.guards.rate_limit import Pace, PaceSettings
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.updates import resize_or_evict
+from trimtab.updater.last_turns import LastTurns
 from trimtab.updater.pod_owners import OwnerKey, owner_key
-from trimtab.updater.state import LastTurns, UpdaterMemory
+from trimtab.updater.state import UpdaterMemory
 
 
 @dataclass(frozen=True, slots=True)

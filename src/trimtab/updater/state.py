@@ -17,6 +17,7 @@ from trimtab.core.guards import (
     disruption_budgets,
     eviction_brake,
     rate_limit,
+    standing_changes,
 )
 from trimtab.core.guards.convergence import (
     SHOWS_WITHIN,
@@ -29,6 +30,7 @@ from trimtab.core.guards.convergence import (
 )
 from trimtab.core.guards.degradation import ChangedWorkload, Degradation
 from trimtab.core.guards.eviction_brake import NO_DOUBT, Brake, Lack
+from trimtab.core.guards.standing_changes import StandingChange
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
@@ -36,13 +38,12 @@ from trimtab.core.updates import failed_changes, pod_history, resize_or_evict
 from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.core.updates.pod_history import Recollection
 from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Snapshot
+from trimtab.updater.last_turns import LastTurns
 from trimtab.updater.pod_owners import OwnerKey, owner_key
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TIMES_KEPT: Final = timedelta(hours=1)
 """Time for which creations and evictions are remembered, while no successor is missing."""
-_MOST_TURNS: Final = 10_000
-"""Maximum number of namespaces whose last turns are remembered: as many as Kubernetes supports."""
 _SHARES_KEPT: Final = timedelta(days=1)
 """Time without pods after which a namespace's usual share is forgotten."""
 
@@ -59,31 +60,6 @@ class WorkloadReview:
     """Generation of the autoscaler that is for it; None if there is none."""
     recommendation: Sequence[ContainerRecommendation] = ()
     """Recommendation of the same autoscaler."""
-
-
-class LastTurns:
-    """When each namespace last had a turn at a rate limit, as a number that grows."""
-
-    def __init__(self, numbers: Iterator[int]) -> None:
-        self._numbers = numbers
-        self._last: dict[str, int] = {}
-        """In the order of the numbers."""
-
-    def of(self, namespace: str) -> int:
-        """Return the number of the namespace's last turn; zero if it had none."""
-        return self._last.get(namespace, 0)
-
-    def note(self, namespace: str) -> None:
-        """Note that the namespace has its turn now."""
-        self._last.pop(namespace, None)
-        self._last[namespace] = next(self._numbers)
-        if len(self._last) > _MOST_TURNS:
-            # As one that never had a turn, it still comes before all others.
-            del self._last[next(iter(self._last))]
-
-    def by_namespace(self) -> Mapping[str, int]:
-        """Return all of them."""
-        return dict(self._last)
 
 
 class UpdaterMemory:
@@ -105,6 +81,8 @@ class UpdaterMemory:
         self.last_restarts: dict[str, resize_or_evict.Restart] = {}
         """By namespace the last restart of a ready pod that was asked for."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
+        self.standing: dict[WorkloadName, list[StandingChange]] = {}
+        """Evictions that showed, and may still be undone."""
         self.lacking: dict[WorkloadName, Lack] = {}
         """Workloads that have no successor of an evicted pod."""
         self.created: dict[str, datetime] = {}
@@ -132,6 +110,7 @@ class UpdaterMemory:
         """Prepare for a new start, since another updater may have acted until now."""
         self._begun_at = None
         self.is_restored = False
+        self.standing.clear()
 
     def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
         """Bring the memory of the pods up to date; return True if any has a new governor."""
@@ -243,7 +222,7 @@ class UpdaterMemory:
 
     def watched_workloads(self) -> set[WorkloadName]:
         """Return the workloads of which something is expected, or was."""
-        return {*self.expectations, *self.misses, *self.changed, *self.lacking}
+        return {*self.expectations, *self.misses, *self.changed, *self.lacking, *self.standing}
 
     def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName | None:
         """Return the autoscaler of the last act on a watched workload, if known."""
@@ -251,8 +230,10 @@ class UpdaterMemory:
             return expectations[-1].autoscaler
         if miss := self.misses.get(workload):
             return miss.expectation.autoscaler
-        changed = self.changed.get(workload)
-        return None if changed is None else changed.autoscaler
+        if changed := self.changed.get(workload):
+            return changed.autoscaler
+        standing = self.standing.get(workload)
+        return standing[-1].expectation.autoscaler if standing else None
 
     def misses_by_autoscaler(self) -> Mapping[AutoscalerName, FailedChange]:
         """Return the misses by the autoscaler for which the last change was made."""
@@ -287,16 +268,23 @@ class UpdaterMemory:
         ]
         self.expectations[expectation.workload] = [*others, expectation]
 
+    def forget_standing(self, workload: WorkloadName, pod: Pod) -> None:
+        """Forget what the pod has shown: an act of ours changes it."""
+        if changes := self.standing.get(workload):
+            self.standing[workload] = [each for each in changes if each.successor_uid != pod.uid]
+
     def review(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
         """Judge what is expected of the workload, and remember the verdicts."""
         if now.wanted_pods is None:
             self.expectations.pop(workload, None)
             self.misses.pop(workload, None)
+            self.standing.pop(workload, None)
             self.changed.pop(workload, None)
             self.lacking.pop(workload, None)
             return
         self._review_health(workload, now, at)
         self._review_successors(workload, now, now.wanted_pods, at)
+        self._review_standing(workload, now, at)
         verdicts = convergence.review(
             self.expectations.get(workload, ()),
             now.pods,
@@ -308,7 +296,7 @@ class UpdaterMemory:
             self._take_in(workload, verdict, now, at)
         miss = self.misses.get(workload)
         if miss is not None and failed_changes.is_forgiven(
-            miss, now.pods, now.generation, now.recommendation
+            miss, now.pods, now.generation, now.recommendation, now=at
         ):
             del self.misses[workload]
         elif miss is not None:
@@ -396,7 +384,7 @@ class UpdaterMemory:
         self._fulfil(workload, verdict.expectation)
         match verdict:
             case Fulfilled(expectation, pod):
-                self.misses.pop(workload, None)
+                self._note_shown(workload, verdict, at)
                 self._succeed(expectation, pod)
             case Missed(expectation, _, pod):
                 if pod is not None:
@@ -414,6 +402,26 @@ class UpdaterMemory:
                 self._take_back(expectation, pod)
             case Void():
                 pass
+
+    def _note_shown(self, workload: WorkloadName, shown: Fulfilled, at: datetime) -> None:
+        miss = self.misses.get(workload)
+        # Where a size was taken back later, a pod that has just got it proves nothing.
+        if miss is not None and miss.stood is None:
+            del self.misses[workload]
+        if shown.expectation.is_eviction:
+            change = StandingChange(shown.expectation, shown.pod.uid, at)
+            self.standing.setdefault(workload, []).append(change)
+
+    def _review_standing(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
+        changes = self.standing.pop(workload, ())
+        standing, undone = standing_changes.review(changes, now.pods, at)
+        if standing:
+            self.standing[workload] = standing
+        for each in undone:
+            miss = self.misses.get(workload)
+            # Pods that were there at the last miss may have been changed together.
+            if miss is None or each.pod is None or each.pod.uid not in miss.known:
+                self._take_in(workload, each, now, at)
 
     def _fulfil(self, workload: WorkloadName, expectation: Expectation) -> None:
         remaining = [each for each in self.expectations[workload] if each is not expectation]

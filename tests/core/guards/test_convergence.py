@@ -301,7 +301,7 @@ def test_a_workload_is_forgiven_when_something_shows_that_it_may_work_again(
 ) -> None:
     miss = count_miss(None, MISSED, known=["uid-known", "uid-old"], generation=1, now=NOW)
 
-    assert is_forgiven(miss, [pod], generation) is is_it
+    assert is_forgiven(miss, [pod], generation, now=NOW) is is_it
 
 
 REFUSED = replace(MISSED, suspect=Suspect.PODS_REFUSED)
@@ -349,7 +349,7 @@ def test_a_clearly_smaller_size_than_a_refused_one_is_tried_at_once(
     missed = replace(MISSED, suspect=suspect)
     miss = count_miss(None, missed, known=[], generation=1, now=NOW, recommendation=refused)
 
-    assert is_forgiven(miss, [], 1, [a_recommendation(target=target)]) is is_it
+    assert is_forgiven(miss, [], 1, [a_recommendation(target=target)], now=NOW) is is_it
 
 
 def test_delays_have_an_end() -> None:

@@ -109,6 +109,8 @@ class Missed:
     suspect: Suspect
     pod: Pod | None = None
     """The pod that shows it; None if there is none."""
+    stood: timedelta | None = None
+    """Time for which the change showed before it was undone; None if it never showed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Workloads on which changes had no effect: the number in a row, the suspect, and the pause.
 
 A workload is forgiven as soon as a change shows, or an operator edits its autoscaler. It is also
-forgiven once a new pod has come through admission with the wanted size: the obstacle is gone.
+forgiven once a new pod has come through admission with the wanted size: the obstacle is gone. After
+a change that showed and was undone, a new pod must have kept that size for longer than the last.
 
 Pods that were refused in their size are another matter: admission tries that size again, ever more
 rarely, and so does the updater. Each such eviction may cost a pod its size, so one is enough at a
@@ -25,6 +26,8 @@ from trimtab.core.updates.snapshot import Retry
 REFUSED_DELAY: Final = timedelta(minutes=10)
 """Time for which no pod is evicted for a size that was refused; each further miss doubles it."""
 _ENDED: Final = {PodPhase.SUCCEEDED, PodPhase.FAILED}
+_SEEN_WITHIN: Final = timedelta(minutes=2)
+"""Time by which it may be seen late that a change was undone."""
 _CLEARLY: Final = 0.9
 """An amount below this share of a refused one may be accepted."""
 
@@ -47,6 +50,8 @@ class FailedChange:
     recommendation: tuple[ContainerRecommendation, ...] = ()
     """Recommendation of the autoscaler at the time."""
 
+    stood: timedelta | None = None
+    """Longest time for which such a change showed before it was undone; None if none ever did."""
     left_small: Mapping[str, Resources] = field(default_factory=dict)
     """Requests by container of the last pod that came without what was wanted, where refused."""
 
@@ -85,6 +90,7 @@ def count_miss(
         generation,
         refusals,
         tuple(recommendation),
+        _longer(None if before is None else before.stood, missed.stood),
         _find_small(missed),
     )
 
@@ -94,6 +100,8 @@ def is_forgiven(
     pods: Iterable[Pod],
     generation: int | None,
     recommendation: Iterable[ContainerRecommendation] = (),
+    *,
+    now: datetime,
 ) -> bool:
     """Return True if the next try is due at once; a missing generation is no reason for it."""
     if generation is not None and generation != miss.generation:
@@ -104,8 +112,16 @@ def is_forgiven(
         pod.uid not in miss.known
         and convergence.is_admitted(pod)
         and convergence.shows(miss.expectation, pod)
+        and _is_proof(pod, miss, now)
         for pod in pods
     )
+
+
+def _is_proof(pod: Pod, miss: FailedChange, now: datetime) -> bool:
+    """Return True if the pod has kept its size for longer than one that lost it."""
+    if miss.stood is None:
+        return True
+    return pod.created_at is not None and now - pod.created_at > 2 * miss.stood + _SEEN_WITHIN
 
 
 def recall_small(miss: FailedChange, pods: Iterable[Pod]) -> FailedChange:
@@ -130,6 +146,11 @@ def _find_small(missed: Missed) -> dict[str, Resources]:
     if missed.pod is None or missed.suspect is not Suspect.PODS_REFUSED:
         return {}
     return {each.name: each.current.requests or NO_AMOUNTS for each in missed.pod.containers}
+
+
+def _longer(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    known = [each for each in (one, other) if each is not None]
+    return max(known, default=None)
 
 
 def _is_smaller(

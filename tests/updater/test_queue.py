@@ -14,9 +14,10 @@ from trimtab.core.guards import turns
 from trimtab.core.guards.rate_limit import PaceSettings
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.pods import OwnerReference
+from trimtab.updater.last_turns import LastTurns
 from trimtab.updater.pod_owners import OwnerKey
 from trimtab.updater.queue import Action, ActionLane, ActionQueue
-from trimtab.updater.state import LastTurns, UpdaterMemory
+from trimtab.updater.state import UpdaterMemory
 
 NAME = AutoscalerName("default", "web")
 PACE = PaceSettings(per_second=1, burst=2, slow_start=timedelta())
@@ -249,6 +250,28 @@ def test_an_act_that_is_not_begun_costs_its_namespace_no_turn() -> None:
     lane.take()
 
     assert of_namespaces(lane, 2) == ["a", "b"]
+
+
+def test_new_namespaces_keep_none_waiting() -> None:
+    lane = a_lane()
+    found = []
+    for tick in range(6):
+        new = [a_task(f"new-{tick}-{n}", 9.0, namespace=f"new-{tick}-{n}") for n in range(2)]
+        lane.replace_all([*new, a_task(f"calm-{tick}", 0.1, namespace="calm")])
+        found += of_namespaces(lane, 1)
+
+    assert [place for place, name in enumerate(found) if name == "calm"] == [1, 4]
+
+
+def test_of_many_namespaces_those_that_wait_keep_their_places() -> None:
+    turns_taken = LastTurns(count(1))
+    for number in range(10_100):
+        turns_taken.note(f"n{number}")
+    turns_taken.forget_others({"n0"})
+
+    assert len(turns_taken.by_namespace()) == 10_000
+    assert turns_taken.join("n0") == 1
+    assert "n1" not in turns_taken.by_namespace()
 
 
 NAMESPACES = st.sampled_from(("a", "b", "c", "d"))

@@ -91,6 +91,7 @@ class ActionLane:
         for namespace, queue in self._queues.items():
             heapify(queue)
             self._line_up(namespace)
+        self._turns.forget_others(self._queues)
 
     def replace_part(self, owners: Collection[OwnerKey], tasks: Iterable[Action]) -> None:
         """Hold these tasks in the place of all that concern pods of these owners."""
@@ -149,7 +150,7 @@ class ActionLane:
     def _find_place(self, namespace: str) -> _Place | None:
         """Return the place of the namespace by its last turn and its first task, if it has one."""
         first = self._first_of(self._queues[namespace])
-        return None if first is None else (self._turns.of(namespace), first, namespace)
+        return None if first is None else (self._turns.join(namespace), first, namespace)
 
     def _line_up(self, namespace: str) -> None:
         """Put the namespace in its place."""

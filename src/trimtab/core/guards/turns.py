@@ -16,11 +16,13 @@ def take_turns(
 ) -> list[ItemT]:
     """Return the items in the order of their turns; those of one namespace keep their order.
 
-    Later turns have larger numbers. Namespaces without one come first, in the order of the items.
+    Later turns have larger numbers. A namespace without one is new, and only comes before the one
+    that had the last turn: a tenant who creates namespaces must not keep others waiting.
     """
     namespaces = [namespace_of(each) for each in items]
     # A dict keeps the order in which the namespaces first appear, and so does the sort.
-    waiting = sorted(dict.fromkeys(namespaces), key=lambda name: last_turns.get(name, 0))
+    new = max(last_turns.values(), default=0) - 1
+    waiting = sorted(dict.fromkeys(namespaces), key=lambda name: last_turns.get(name, new))
     if len(waiting) <= 1:
         return list(items)
     places = {name: place for place, name in enumerate(waiting)}

@@ -11,8 +11,8 @@ _MOST_TURNS: Final = 10_000
 class LastTurns:
     """When each namespace last had a turn at a rate limit, as a number that grows.
 
-    A namespace that comes to wait for its first turn goes behind those that wait already, and before
-    the one that had the last turn. So a tenant who creates namespaces keeps none waiting.
+    A namespace that comes to wait for its first turn goes behind those that wait already, and
+    before the one that had the last turn. So a tenant who creates namespaces keeps none waiting.
     """
 
     def __init__(self, numbers: Iterator[int]) -> None:

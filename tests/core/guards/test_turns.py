@@ -19,7 +19,9 @@ def first_letter(name: str) -> str:
         pytest.param("a1 a2 a3", {}, "a1 a2 a3", id="one namespace keeps its order"),
         pytest.param("a1 a2 a3 b1", {}, "a1 b1 a2 a3", id="the less urgent one is second"),
         pytest.param("a1 a2 b1", {"a": 1}, "b1 a1 a2", id="whoever had a turn is behind"),
-        pytest.param("a1 b1 c1", dict(a=3, b=2, c=1), "c1 b1 a1", id="the longest wait comes first"),
+        pytest.param(
+            "a1 b1 c1", {"a": 3, "b": 2, "c": 1}, "c1 b1 a1", id="the longest wait comes first"
+        ),
         pytest.param("n1 a1 b1", {"a": 3, "b": 1}, "b1 n1 a1", id="a new one comes behind others"),
         pytest.param("b1 a1 b2 a2", {}, "b1 a1 b2 a2", id="rounds go on in the same order"),
         pytest.param("", {"a": 1}, "", id="nothing waits"),

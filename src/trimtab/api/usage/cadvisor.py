@@ -16,7 +16,8 @@ Series: TypeAlias = tuple[str, str, str, str]
 
 MOST_SERIES: Final = 5000
 """Maximum number of containers of one node; further ones are left out."""
-_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# The lookbehind keeps a long name without a value from a search at each of its letters.
+_LABEL: Final = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _PAUSE: Final = "POD"
 
 

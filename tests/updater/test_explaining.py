@@ -14,8 +14,8 @@ from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.updates.plan import plan
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.updater.controller import Updater
+from trimtab.updater.last_plan import Look
 from trimtab.updater.pages import MOST_PODS, show_page
-from trimtab.updater.state import Look
 
 
 def page(updater: Updater, **query: str) -> Any:

@@ -5,8 +5,8 @@ from support.makers.records import a_pod
 from trimtab.core.changes.outcomes import Hold
 from trimtab.core.model.hold_reasons import HoldReason
 from trimtab.core.model.pods import OwnerReference
+from trimtab.updater.last_plan import LastPlan
 from trimtab.updater.pod_owners import OwnerKey
-from trimtab.updater.state import LastPlan
 
 WEB = OwnerKey("default", "ReplicaSet", "web", "", "")
 API = OwnerKey("default", "ReplicaSet", "api", "", "")

@@ -12,9 +12,9 @@ from trimtab.core.changes.change import Change
 from trimtab.core.changes.outcomes import Evict, Resize, Unboost
 from trimtab.core.guards import turns
 from trimtab.core.guards.rate_limit import PaceSettings
+from trimtab.core.guards.turns import LastTurns
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.pods import OwnerReference
-from trimtab.updater.last_turns import LastTurns
 from trimtab.updater.pod_owners import OwnerKey
 from trimtab.updater.queue import Action, ActionLane, ActionQueue
 from trimtab.updater.state import UpdaterMemory

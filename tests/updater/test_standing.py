@@ -1,7 +1,7 @@
 """Controllers that give successors their former size back after a while (F16)."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec import structs
@@ -78,6 +78,46 @@ def test_pods_whose_successors_shrink_later_are_not_evicted_without_end(
     run_virtually(scene())
 
 
+async def undo_resizes(cluster: UpdaterCluster, after: timedelta) -> None:
+    """Give pods their first size again some time after they have got another one."""
+    large: dict[str, datetime] = {}
+    while True:
+        await asyncio.sleep(1)
+        now = cluster.clock.now()
+        for pod in list(cluster.pods):
+            if has_first_size(pod):
+                large.pop(pod.uid, None)
+            elif now - large.setdefault(pod.uid, now) >= after:
+                give_back(cluster, pod)
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize("is_dying", [True, False], ids=["dying", "well"])
+def test_resizes_that_are_undone_later_are_not_repeated_without_end(
+    mode: UpdateMode, *, is_dying: bool
+) -> None:
+    async def scene() -> None:
+        cluster = UpdaterCluster()
+        cluster.deploy(replicas=3)
+        cluster.autoscale(UP, mode=mode)
+        updater = an_updater(cluster)
+        others = [asyncio.create_task(undo_resizes(cluster, minutes(7)))]
+        if is_dying:
+            others.append(asyncio.create_task(kill_small(cluster)))
+        await let_run(updater, hours(6))
+        for each in others:
+            each.cancel()
+        condition = cluster.condition("UpdatesWithoutEffect")
+
+        assert cluster.requests["resize"] <= 9
+        assert cluster.requests["evict"] == 0
+        assert set(holds(updater).values()) == {"NotConverging"}
+        assert condition is not None
+        assert condition.reason == "OtherManager"
+
+    run_virtually(scene())
+
+
 def test_evictions_go_on_once_a_new_pod_keeps_its_size_for_longer() -> None:
     async def scene() -> None:
         cluster = UpdaterCluster()
@@ -100,11 +140,12 @@ def test_evictions_go_on_once_a_new_pod_keeps_its_size_for_longer() -> None:
     run_virtually(scene())
 
 
-def test_a_person_who_resizes_all_successors_once_stops_no_later_eviction() -> None:
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.IN_PLACE])
+def test_a_person_who_resizes_all_pods_once_stops_no_later_change(mode: UpdateMode) -> None:
     async def scene() -> None:
         cluster = UpdaterCluster()
         cluster.deploy(replicas=5)
-        cluster.autoscale(UP)
+        cluster.autoscale(UP, mode=mode)
         updater = an_updater(cluster)
         await let_run(updater, minutes(20))
         for pod in cluster.pods_of("web"):

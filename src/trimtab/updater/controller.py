@@ -21,6 +21,7 @@ from trimtab.core.updates import plan
 from trimtab.updater import events
 from trimtab.updater.actor import Actor, ActorHooks
 from trimtab.updater.admission_liveness import AdmissionLiveness
+from trimtab.updater.last_plan import LastPlan, Look
 from trimtab.updater.observe import Observation, Observer
 from trimtab.updater.pod_watch import Alarms, PodWatch
 from trimtab.updater.queue import Action, ActionQueue
@@ -37,7 +38,7 @@ from trimtab.updater.reports import (
     tell_nobody,
 )
 from trimtab.updater.settings import UpdaterSettings
-from trimtab.updater.state import LastPlan, Look, UpdaterMemory
+from trimtab.updater.state import UpdaterMemory
 
 _logger: Final = logging.getLogger(__name__)
 _UNTIL_NEXT_LOOK: Final = timedelta(milliseconds=200)

@@ -27,8 +27,8 @@ from trimtab.core.sizing.boost_room import BoostRoom
 from trimtab.core.updates.plan_settings import PlanSettings
 from trimtab.core.updates.snapshot import ObservedPod
 from trimtab.updater.decisions import Decisions
+from trimtab.updater.last_plan import Look
 from trimtab.updater.reports import TickReport, count_holds, count_kinds
-from trimtab.updater.state import Look
 
 NameT = TypeVar("NameT", bound=str)
 

@@ -20,10 +20,10 @@ from trimtab.core.changes import change
 from trimtab.core.changes.outcomes import Act, Evict, Unboost
 from trimtab.core.guards import rate_limit
 from trimtab.core.guards.rate_limit import Pace, PaceSettings
+from trimtab.core.guards.turns import LastTurns
 from trimtab.core.model.autoscalers import Autoscaler
 from trimtab.core.model.pods import WorkloadName
 from trimtab.core.updates import resize_or_evict
-from trimtab.updater.last_turns import LastTurns
 from trimtab.updater.pod_owners import OwnerKey, owner_key
 from trimtab.updater.state import UpdaterMemory
 

@@ -4,13 +4,12 @@ It makes no decisions. It is lost with the process, and plans can start without 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
-from trimtab.core.changes.outcomes import Outcome
 from trimtab.core.guards import (
     convergence,
     degradation,
@@ -30,16 +29,15 @@ from trimtab.core.guards.convergence import (
 )
 from trimtab.core.guards.degradation import ChangedWorkload, Degradation
 from trimtab.core.guards.eviction_brake import NO_DOUBT, Brake, Lack
-from trimtab.core.guards.standing_changes import StandingChange
+from trimtab.core.guards.standing_changes import STANDS_AFTER, StandingChange
+from trimtab.core.guards.turns import LastTurns
 from trimtab.core.model.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.model.limit_ranges import LimitRangeItem
 from trimtab.core.model.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.updates import failed_changes, pod_history, resize_or_evict
 from trimtab.core.updates.failed_changes import FailedChange
 from trimtab.core.updates.pod_history import Recollection
-from trimtab.core.updates.snapshot import MemoryKey, PodMemory, Snapshot
-from trimtab.updater.last_turns import LastTurns
-from trimtab.updater.pod_owners import OwnerKey, owner_key
+from trimtab.core.updates.snapshot import MemoryKey, PodMemory
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TIMES_KEPT: Final = timedelta(hours=1)
@@ -82,7 +80,7 @@ class UpdaterMemory:
         """By namespace the last restart of a ready pod that was asked for."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.standing: dict[WorkloadName, list[StandingChange]] = {}
-        """Evictions that showed, and may still be undone."""
+        """Changes that showed, and may still be undone."""
         self.lacking: dict[WorkloadName, Lack] = {}
         """Workloads that have no successor of an evicted pod."""
         self.created: dict[str, datetime] = {}
@@ -271,7 +269,7 @@ class UpdaterMemory:
     def forget_standing(self, workload: WorkloadName, pod: Pod) -> None:
         """Forget what the pod has shown: an act of ours changes it."""
         if changes := self.standing.get(workload):
-            self.standing[workload] = [each for each in changes if each.successor_uid != pod.uid]
+            self.standing[workload] = [each for each in changes if each.pod_uid != pod.uid]
 
     def review(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
         """Judge what is expected of the workload, and remember the verdicts."""
@@ -408,20 +406,20 @@ class UpdaterMemory:
         # Where a size was taken back later, a pod that has just got it proves nothing.
         if miss is not None and miss.stood is None:
             del self.misses[workload]
-        if shown.expectation.is_eviction:
-            change = StandingChange(shown.expectation, shown.pod.uid, at)
-            self.standing.setdefault(workload, []).append(change)
+        change = StandingChange(shown.expectation, shown.pod.uid, at)
+        self.standing.setdefault(workload, []).append(change)
 
     def _review_standing(self, workload: WorkloadName, now: WorkloadReview, at: datetime) -> None:
         changes = self.standing.pop(workload, ())
         standing, undone = standing_changes.review(changes, now.pods, at)
-        if standing:
-            self.standing[workload] = standing
         for each in undone:
-            miss = self.misses.get(workload)
-            # Pods that were there at the last miss may have been changed together.
-            if miss is None or each.pod is None or each.pod.uid not in miss.known:
+            if failed_changes.is_news(each, self.misses.get(workload)):
                 self._take_in(workload, each, now, at)
+        if failed_changes.is_outlived(self.misses.get(workload), standing, at):
+            del self.misses[workload]
+        young = [each for each in standing if at - each.since < STANDS_AFTER]
+        if young:
+            self.standing[workload] = young
 
     def _fulfil(self, workload: WorkloadName, expectation: Expectation) -> None:
         remaining = [each for each in self.expectations[workload] if each is not expectation]
@@ -450,51 +448,3 @@ def _is_starting(pod: Pod, lately: datetime) -> bool:
     if pod.created_at is None or pod.created_at <= lately:
         return False
     return not any(each.termination or each.last_termination for each in pod.containers)
-
-
-class Look(NamedTuple):
-    """A plan of all pods, and its snapshot."""
-
-    snapshot: Snapshot
-    outcomes: Sequence[Outcome]
-    at: datetime
-
-
-class LastPlan:
-    """The last outcome of each pod."""
-
-    def __init__(self) -> None:
-        self._outcomes: dict[str, Outcome] = {}
-        self._uids: defaultdict[OwnerKey | None, list[str]] | None = None
-        """The pods by owner; made when a part first asks for it."""
-
-    @property
-    def outcomes(self) -> Mapping[str, Outcome]:
-        """The outcomes by the uid of the pod, those of the latest plan last."""
-        return self._outcomes
-
-    def replace_all(self, outcomes: Iterable[Outcome]) -> None:
-        """Hold these outcomes and no others."""
-        self._outcomes = {each.pod.uid: each for each in outcomes}
-        self._uids = None
-
-    def replace_part(self, outcomes: Collection[Outcome], owners: Iterable[OwnerKey]) -> None:
-        """Hold these outcomes in the place of all that are about pods of these owners."""
-        if self._uids is None:
-            self._uids = defaultdict(list)
-            self._add_uids(self._uids, self._outcomes.values())
-        for owner in owners:
-            for uid in self._uids.pop(owner, ()):
-                found = self._outcomes.get(uid)
-                # Another owner may have adopted the pod since.
-                if found is not None and owner_key(found.pod) == owner:
-                    del self._outcomes[uid]
-        self._outcomes |= {each.pod.uid: each for each in outcomes}
-        self._add_uids(self._uids, outcomes)
-
-    @staticmethod
-    def _add_uids(
-        uids: defaultdict[OwnerKey | None, list[str]], outcomes: Iterable[Outcome]
-    ) -> None:
-        for each in outcomes:
-            uids[owner_key(each.pod)].append(each.pod.uid)

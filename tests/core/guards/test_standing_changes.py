@@ -7,7 +7,7 @@ from support.makers.records import MIB, NOW, a_container, a_pod, amounts, minute
 
 from trimtab.core.guards import standing_changes
 from trimtab.core.guards.convergence import Expectation, Suspect
-from trimtab.core.guards.standing_changes import STANDS_AFTER, StandingChange
+from trimtab.core.guards.standing_changes import StandingChange
 from trimtab.core.model.autoscalers import AutoscalerName
 from trimtab.core.model.pods import Pod
 
@@ -42,7 +42,6 @@ def judge(pods: list[Pod], after: timedelta) -> tuple[bool, list[timedelta | Non
         pytest.param([a_successor(500)], minutes(5), (True, []), id="as it came"),
         pytest.param([a_successor(400)], minutes(5), (True, []), id="still nearer"),
         pytest.param([a_successor(100)], minutes(5), (False, [minutes(5)]), id="undone"),
-        pytest.param([a_successor(500)], STANDS_AFTER, (False, []), id="after an hour"),
         pytest.param([], minutes(5), (False, []), id="gone"),
         pytest.param(
             [structs.replace(a_successor(100), is_deleting=True)],

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.guards import convergence
+from trimtab.core.guards import convergence, standing_changes
 from trimtab.core.guards.convergence import FIRST_DELAY, Expectation, Missed, Suspect
+from trimtab.core.guards.standing_changes import StandingChange
 from trimtab.core.model.autoscalers import ContainerRecommendation
 from trimtab.core.model.limits import NO_AMOUNTS
 from trimtab.core.model.pods import Pod, PodPhase
@@ -26,8 +27,6 @@ from trimtab.core.updates.snapshot import Retry
 REFUSED_DELAY: Final = timedelta(minutes=10)
 """Time for which no pod is evicted for a size that was refused; each further miss doubles it."""
 _ENDED: Final = {PodPhase.SUCCEEDED, PodPhase.FAILED}
-_SEEN_WITHIN: Final = timedelta(minutes=2)
-"""Time by which it may be seen late that a change was undone."""
 _CLEARLY: Final = 0.9
 """An amount below this share of a refused one may be accepted."""
 
@@ -50,6 +49,8 @@ class FailedChange:
     recommendation: tuple[ContainerRecommendation, ...] = ()
     """Recommendation of the autoscaler at the time."""
 
+    at: datetime | None = None
+    """When it was known of the last change."""
     stood: timedelta | None = None
     """Longest time for which such a change showed before it was undone; None if none ever did."""
     left_small: Mapping[str, Resources] = field(default_factory=dict)
@@ -90,6 +91,7 @@ def count_miss(
         generation,
         refusals,
         tuple(recommendation),
+        now,
         _longer(None if before is None else before.stood, missed.stood),
         _find_small(missed),
     )
@@ -121,7 +123,26 @@ def _is_proof(pod: Pod, miss: FailedChange, now: datetime) -> bool:
     """Return True if the pod has kept its size for longer than one that lost it."""
     if miss.stood is None:
         return True
-    return pod.created_at is not None and now - pod.created_at > 2 * miss.stood + _SEEN_WITHIN
+    return pod.created_at is not None and standing_changes.outlives(
+        now - pod.created_at, miss.stood
+    )
+
+
+def is_news(missed: Missed, before: FailedChange | None) -> bool:
+    """Return True if the change was made since the last miss: others were undone together."""
+    return before is None or before.at is None or missed.expectation.since > before.at
+
+
+def is_outlived(
+    miss: FailedChange | None, standing: Iterable[StandingChange], at: datetime
+) -> bool:
+    """Return True if a later change has stood for longer than one that was undone."""
+    if miss is None or miss.stood is None or miss.at is None:
+        return False
+    return any(
+        each.since > miss.at and standing_changes.outlives(at - each.since, miss.stood)
+        for each in standing
+    )
 
 
 def recall_small(miss: FailedChange, pods: Iterable[Pod]) -> FailedChange:

@@ -269,6 +269,30 @@ async def test_a_proxy_that_does_not_lead_there_is_told_of() -> None:
     assert not caught.value.was_sent
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n<html>Log in</html>", id="a page"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n" + OK, id="another answer"),
+        pytest.param(b"HTTP/1.1 200 Conn", id="half an answer"),
+    ],
+)
+async def test_a_proxy_that_opens_no_tunnel_makes_the_server_unreachable(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with listening(serve) as url:
+        there = Connection("https://there", FixedCredentials(Identity()), proxy=url)
+        async with a_client(there) as client:
+            with pytest.raises(UnreachableError) as caught:
+                await client.post("/x", b"")
+
+    assert not caught.value.was_sent
+
+
 async def test_a_proxy_is_asked_for_plain_pages_by_their_whole_address() -> None:
     async with a_wire(lambda _: OK) as wire:
         there = Connection("http://there:81/x", FixedCredentials(Identity()), proxy=wire.url)

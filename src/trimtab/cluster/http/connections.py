@@ -98,13 +98,18 @@ class HttpConnection(asyncio.Protocol):
 
     def send(self, request: bytes, *, has_body: bool = True) -> None:
         """Send a whole request, whose answer is expected next."""
-        if self.transport is None or self._problem is not None:
-            raise self._problem or ConnectionResetError("the connection has ended")
+        transport = self.require_open()
         # A reader for each answer: nothing of an earlier one can leak into this one.
         self._reader = ResponseReader(has_body=has_body)
         self._pieces, self._unread_bytes, self._wants_all = [], 0, False
         self._most_bytes = _ANY_BYTES
-        self.transport.write(request)
+        transport.write(request)
+
+    def require_open(self) -> asyncio.Transport:
+        """Return the transport; raise the problem that has ended the connection."""
+        if self.transport is None or self._problem is not None:
+            raise self._problem or ConnectionResetError("the connection has ended")
+        return self.transport
 
     async def read_head(self) -> Head:
         """Return the head of the answer, as soon as it has come."""
@@ -324,15 +329,17 @@ class ConnectionPool:
         answer = await connection.read_head()
         if answer.status != HTTPStatus.OK:
             raise ConnectionRefusedError(f"the proxy says {answer.status} {answer.reason}")
-        assert connection.transport is not None
+        # A proxy may say yes and hang up, or send a page that belongs to no tunnel.
+        opened = connection.require_open()
         # The same protocol object goes on, now above TLS; `connection_made` is not called again.
         transport = await asyncio.get_running_loop().start_tls(
-            connection.transport,
+            opened,
             connection,
             trust or ssl.create_default_context(),
             server_hostname=self._server_name,
         )
-        assert transport is not None
+        if transport is None:
+            raise ConnectionResetError("the proxy has closed the tunnel")
         connection.connection_made(transport)
 
 

@@ -54,21 +54,21 @@ class PastFlags:
     """How far values are apart."""
 
 
-@types.flag_group("How it is told", order=2)
+@types.flag_group("Output", order=2)
 @dataclass(frozen=True, slots=True)
 class AnswerFlags:
     """Flags for the output."""
 
     format: Annotated[BacktestFormat, Parameter(name=["--format", "-o"])] = Format.TABLE
-    """How the answer is written; html is one file with charts, readable offline."""
+    """Format of the results; html is one file with charts, readable offline."""
     output: Annotated[Path | None, Parameter(name=["--output", "--file", "-f"])] = None
-    """A file to write it to."""
+    """File to write the results to."""
     per_workload: Annotated[bool, Parameter(negative="")] = False
     """A row for each workload, too."""
     by_size: Annotated[bool, Parameter(negative="")] = False
     """A row for each size class of CPU and of memory, too: who pays."""
     quiet: Annotated[bool, Parameter(negative="")] = False
-    """Tell no progress."""
+    """Show no progress."""
 
 
 @types.flag_group("Sweep", order=3)
@@ -85,7 +85,7 @@ class SweepFlags:
     half_life_hours: Numbers = (12, 24, 72)
     """After so many hours a sample counts half. Repeat it."""
     max_oom_per_month: Number = 0.1
-    """How often a workload may be killed for want of memory: the cheapest setting is named."""
+    """OOM episodes that a workload may have in a month: names the cheapest setting within it."""
 
     def settings(self) -> list[Setting]:
         """Return all settings to try; none without --sweep."""

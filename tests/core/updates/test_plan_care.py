@@ -89,12 +89,12 @@ CPU_RANGES = [
     LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(5344)),
     LimitRangeItem(LimitRangeType.POD, max=amounts(10_688)),
 ]
-"""They leave the pods of `squeezed` 380 and 72 millicores, whatever the recommendation."""
+"""They leave `side` in the pods of `squeezed` 72 millicores, whatever the recommendation."""
 
 
 def squeezed(memory_mib: int) -> list[Outcome]:
     """Plan two pods with all the CPU that limit ranges allow, and 100 MiB in each container."""
-    app = a_container(requests=amounts(380, 100 * MIB), limits=amounts(760))
+    app = a_container(requests=amounts(920, 100 * MIB), limits=amounts(1840))
     side = a_container("side", requests=amounts(72, 100 * MIB), limits=amounts(5344))
     autoscaler = an_autoscaler(
         a_recommendation(

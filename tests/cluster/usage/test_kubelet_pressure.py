@@ -176,6 +176,14 @@ async def test_an_error_of_every_node_is_an_error() -> None:
             await scene.source.fetch()
 
 
+async def test_the_silence_of_every_node_is_an_error() -> None:
+    names = [f"node-{number}" for number in range(6)]
+    async with a_scene(*names, within=0.5) as scene:
+        scene.nodes.pages = {name: Unfinished(is_silent=True) for name in names}
+        with pytest.raises(ClusterError, match=r"no answer of node node-0 within 0\.5 s"):
+            await scene.source.fetch()
+
+
 def test_odd_lines_are_counted_and_left_out() -> None:
     found = cadvisor.decode_counters((ODD + a_line(PERIODS, "1e3")).encode())
 

@@ -44,6 +44,20 @@ class _Page:
 
 
 @dataclass(slots=True)
+class _Read:
+    """One read of all nodes."""
+
+    waiting: Iterator[str]
+    """Nodes that nothing has asked yet."""
+    gathering: PressureGathering = field(default_factory=PressureGathering)
+    asked: dict[str, None] = field(default_factory=dict)
+    """Nodes that have not answered yet, in the order in which they were asked."""
+    problems: list[ClusterError] = field(default_factory=list)
+    has_answer: bool = False
+    """True once a node has answered."""
+
+
+@dataclass(slots=True)
 class KubeletPressure:
     """The kubelets of some nodes as a source of pressure."""
 
@@ -64,17 +78,20 @@ class KubeletPressure:
         if not await self._may_read():
             raise ClusterError(f"missing right for --pressure-source=kubelet: {_RIGHT}")
         names = self._in_turn()
-        self._pages = {name: page for name, page in self._pages.items() if name in names}
-        gathering, problems = PressureGathering(), list[ClusterError]()
-        waiting = iter(names)
+        standing = frozenset(names)
+        self._pages = {name: page for name, page in self._pages.items() if name in standing}
+        read, seconds = _Read(iter(names)), self.within.total_seconds()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.within.total_seconds()), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
                 for _ in range(_MOST_AT_ONCE):
-                    group.create_task(self._work(waiting, gathering, problems))
-        if problems and len(problems) == len(names):
+                    group.create_task(self._work(read))
+        # A few that were asked last may be well, but not all of them while none has answered.
+        late = [f"no answer of node {name} within {seconds:g} s" for name in read.asked]
+        problems = [*read.problems, *map(ClusterError, late)]
+        if problems and not read.has_answer:
             raise problems[0]
-        gathering.unreadable += len(problems)
-        return gathering.readings()
+        read.gathering.unreadable += len(read.problems)
+        return read.gathering.readings()
 
     def _in_turn(self) -> list[str]:
         """Return the nodes, beginning after the one that was asked last."""
@@ -83,20 +100,22 @@ class KubeletPressure:
             name for name in names if name <= self._last
         ]
 
-    async def _work(
-        self, waiting: Iterator[str], gathering: PressureGathering, problems: list[ClusterError]
-    ) -> None:
-        for name in waiting:
+    async def _work(self, read: _Read) -> None:
+        for name in read.waiting:
             self._last = name
+            read.asked[name] = None
             try:
                 path = paths.item(_NODES, name, "proxy") + "/metrics/cadvisor"
                 page = await self.server.fetch(path)
             except ClusterError as error:
-                problems.append(error)
+                del read.asked[name]
+                read.problems.append(error)
                 continue
+            del read.asked[name]
+            read.has_answer = True
             # A page may have megabytes; meanwhile the loop has other work to do.
             counters = await asyncio.to_thread(cadvisor.decode_counters, page)
-            self._compare(name, _Page(counters, self.clock.now().timestamp()), gathering)
+            self._compare(name, _Page(counters, self.clock.now().timestamp()), read.gathering)
 
     def _compare(self, name: str, page: _Page, gathering: PressureGathering) -> None:
         """Add what changed on a node since its last page."""

@@ -63,6 +63,7 @@ from trimtab.simulation.world.objects import (
     HorizontalScaler,
     PodTemplate,
     QuotaObject,
+    Startup,
     WorkloadObject,
 )
 from trimtab.simulation.world.virtual_time import START
@@ -446,6 +447,36 @@ def restless_job(
         if minutes is not None:
             after = stage.world.pods.put(structs.replace(pod, annotations={}))
             stage.tell(PodPatched(stage.world.now(), "updater", pod, after))
+            await stage.wait(timedelta(minutes=minutes))
+        more = a_recommendation(target=target or amounts(60, 50 * MIB))
+        await stage.play(PublishTo((more,)))
+
+    return scene
+
+
+def restless_start(
+    *,
+    needs: int = 150,
+    work_cpu_seconds: float = 20.0,
+    is_ready: bool = False,
+    minutes: int | None = None,
+    target: Resources | None = None,
+) -> Scene:
+    """The target of a pod of 100m that starts rises, maybe minutes after it got 200m."""
+
+    async def scene(stage: Stage) -> None:
+        startup = Startup(work_cpu_seconds=work_cpu_seconds)
+        container = ContainerTemplate("app", startup=startup, needs=amounts(needs))
+        stage.world.templates["uid-web-1-0"] = PodTemplate({"app": "web"}, (container,))
+        running = Container("app", spec=Allocation(USUAL), is_running=True)
+        since = stage.world.now() if is_ready else None
+        (pod,) = stage.put_pods(1, containers=(running,), ready_since=since)
+        stage.put_autoscaler(SMALLER)
+        stage.inspector.expect_quiet()
+        if minutes is not None:
+            stage.inspector.inspect()
+            grown = structs.replace(running, spec=Allocation(amounts(200)))
+            stage.world.pods.put(structs.replace(pod, containers=(grown,)))
             await stage.wait(timedelta(minutes=minutes))
         more = a_recommendation(target=target or amounts(60, 50 * MIB))
         await stage.play(PublishTo((more,)))
@@ -983,6 +1014,30 @@ SINS = [
     ),
     pytest.param(
         Quiet, restless_job(minutes=4), restless_job(minutes=2), id="long after the boost of a job"
+    ),
+    pytest.param(
+        Quiet, restless_start(needs=100), restless_start(), id="a start that has what it needs"
+    ),
+    pytest.param(
+        Quiet,
+        restless_start(work_cpu_seconds=0.0),
+        restless_start(),
+        id="a start that cannot end, without work",
+    ),
+    pytest.param(
+        Quiet, restless_start(is_ready=True), restless_start(), id="a start that has ended"
+    ),
+    pytest.param(
+        Quiet,
+        restless_start(target=amounts(60, 60 * MIB)),
+        restless_start(),
+        id="more memory for a start that cannot end",
+    ),
+    pytest.param(
+        Quiet,
+        restless_start(minutes=4),
+        restless_start(minutes=2),
+        id="long after a resize let a start end",
     ),
 ]
 

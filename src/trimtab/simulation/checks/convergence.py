@@ -212,7 +212,9 @@ class Quiet(Checker):
     ended, all loads are steady and there was time to settle. A target may still fall while larger
     usage decays. Bounds still narrow with every day of history, so a pod may come to lie outside
     them. It is then brought to its target once. New Jobs still start: a boosted one may use more
-    CPU than its limit allows without the boost, so its CPU target may rise.
+    CPU than its limit allows without the boost, so its CPU target may rise. So may the CPU target
+    of a container that cannot end the work of its start, because it has less than it needs: that
+    work is no steady load.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -220,10 +222,20 @@ class Quiet(Checker):
         self._begins = rules.quiet_from
         self._changes: dict[WorkloadName | None, _Changes] = {}
         self._unboosted_at: dict[tuple[WorkloadName, str], datetime] = {}
+        self._stuck_until: dict[tuple[WorkloadName, str], datetime] = {}
 
     def begin(self) -> None:
         """Start the quiet phase now."""
         self._begins = self.world.now()
+
+    def check(self) -> Iterator[str]:
+        """Note starts that cannot end."""
+        for pod in self.world.pods:
+            for name in _stuck_containers(self.world, pod):
+                workload = self.past.topmost(pod)
+                if workload is not None:
+                    self._stuck_until[workload, name] = self.world.now()
+        yield from ()
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """Report targets that rise and pods that are changed again."""
@@ -267,7 +279,7 @@ class Quiet(Checker):
                 old = known.get(entry.container_name, {}).get(resource, 0)
                 new = entry.target.get(resource, 0)
                 name = entry.container_name
-                if new > old and not (resource is Resource.CPU and self._is_boosted(after, name)):
+                if new > old and not (resource is Resource.CPU and self._may_use_more(after, name)):
                     yield f"{entry.container_name}: {resource} from {old} to {new}"
 
     def _note_ended_boosts(self, fact: PodPatched) -> None:
@@ -278,18 +290,54 @@ class Quiet(Checker):
             }:
                 self._unboosted_at[workload, name] = fact.at
 
-    def _is_boosted(self, autoscaler: Autoscaler, container_name: str) -> bool:
-        """Return True if usage of a boosted Job may still arrive, shortly after its boost."""
+    def _may_use_more(self, autoscaler: Autoscaler, container_name: str) -> bool:
+        """Return True if CPU usage may be new although all loads are steady."""
         target = autoscaler.target
-        if target is None or target.kind not in _KINDS_OF_JOBS:
+        if target is None:
             return False
         workload = WorkloadName(autoscaler.namespace, target.kind, target.name)
+        return self._is_boosted(workload, container_name) or self._is_stuck(
+            workload, container_name
+        )
+
+    def _is_boosted(self, workload: WorkloadName, container_name: str) -> bool:
+        """Return True if usage of a boosted Job may still arrive, shortly after its boost."""
+        if workload.kind not in _KINDS_OF_JOBS:
+            return False
         ended = self._unboosted_at.get((workload, container_name))
         return (ended is not None and self.world.now() - ended <= _TOLD_WITHIN) or any(
             container_name in startup_boost.boosted_containers(pod)
-            and self.past.topmost(pod) == workload
-            for pod in self.world.pods_by_namespace.under(autoscaler.namespace)
+            for pod in self._pods_of(workload)
         )
+
+    def _is_stuck(self, workload: WorkloadName, container_name: str) -> bool:
+        """Return True if usage of a start that cannot end may still arrive."""
+        ended = self._stuck_until.get((workload, container_name))
+        return (ended is not None and self.world.now() - ended <= _TOLD_WITHIN) or any(
+            container_name in _stuck_containers(self.world, pod) for pod in self._pods_of(workload)
+        )
+
+    def _pods_of(self, workload: WorkloadName) -> Iterator[Pod]:
+        for pod in self.world.pods_by_namespace.under(workload.namespace):
+            if self.past.topmost(pod) == workload:
+                yield pod
+
+
+def _stuck_containers(world: World, pod: Pod) -> frozenset[str]:
+    """Return the containers that work on their start without end, as they lack what they need."""
+    template = world.templates.get(pod.uid)
+    if template is None or pod.ready_since is not None or pod.phase is not PodPhase.RUNNING:
+        return frozenset()
+    has = {each.name: each.current.requests for each in pod.containers if each.is_running}
+    return frozenset(
+        each.name
+        for each in template.containers
+        if each.name in has
+        and each.startup.work_cpu_seconds > 0
+        and any(
+            limits.amount_of(has[each.name], kind) < least for kind, least in each.needs.items()
+        )
+    )
 
 
 def _targets(autoscaler: Autoscaler) -> Mapping[str, Resources]:

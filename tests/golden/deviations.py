@@ -230,7 +230,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     ),
     Deviation(
         set="capping",
-        decision="0079",
+        decision="0069",
         reason="what one container may not have is left to the others of its pod",
         applies=patch_cases.has_maxima_of_both_types,
         where=patch_cases.SCALED_LINES,

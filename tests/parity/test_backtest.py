@@ -70,6 +70,9 @@ class _Witness:
 
     def choose(self, situation: PolicySituation, /) -> Choice:
         choice = self.policy.choose(situation)
+        if len(choice.retaken):
+            # The policy forgets the step, and is shown it again minute by minute.
+            self.steps.pop()
         self.pods += len(choice.workloads)
         return choice
 

@@ -91,6 +91,10 @@ class PressureSettings:
     """Signals of memory count from this part of the limit on."""
     memory_run: timedelta = timedelta(minutes=2)
     """Signals of memory for so long count as usage at the limit."""
+    memory_series: timedelta = timedelta(days=1)
+    """A series of signals of memory ends when none has counted for so long."""
+    memory_series_factor: float = 2.0
+    """Signals of one series count as this multiple of the usage that began it, at most."""
     hold_off: timedelta = timedelta(minutes=15)
     """Time after a step in which no signal counts: readings may be from before it."""
 
@@ -110,7 +114,7 @@ class PressureSettings:
         assert_never(measure)
 
     def __post_init__(self) -> None:
-        for name in ("lifetime", "confirmed_run", "memory_run", "hold_off"):
+        for name in ("lifetime", "confirmed_run", "memory_run", "memory_series", "hold_off"):
             require_interval(name, getattr(self, name))
         for name in ("throttled_fraction", "cpu_waiting_fraction", "memory_limit_fraction"):
             require_fraction(name, getattr(self, name))

@@ -277,6 +277,33 @@ def test_lasting_memory_pressure_does_not_ratchet() -> None:
     assert pressed.target(Resource.MEMORY) < 3.3 * GIB * 1.5
 
 
+def test_memory_that_follows_its_limit_grows_to_a_bound_under_lasting_pressure() -> None:
+    pressed = Pressed()
+    pressed.request(100, GIB)
+    pressed.use(50, 0.85 * GIB, minutes=20)
+    sizes = []
+    for _ in range(3 * 24):
+        # A JVM with a share of its limit, on a node whose memory is short for days.
+        pressed.use(50, 0.85 * pressed.target(Resource.MEMORY), minutes=60, memory_stalled=0.9)
+        pressed.request(100, pressed.target(Resource.MEMORY))
+        sizes.append(pressed.target(Resource.MEMORY))
+
+    assert GIB < sizes[-1] <= 2 * 0.85 * GIB * 1.15 + 40 * MIB
+    assert sizes[12:] == [sizes[-1]] * len(sizes[12:])
+
+
+def test_a_new_series_of_memory_pressure_counts_from_the_usage_of_its_time() -> None:
+    pressed, sizes = Pressed(), [GIB]
+    for hours, stalled in ((12, 0.9), (30, 0.0), (12, 0.9)):
+        for _ in range(hours):
+            pressed.request(100, sizes[-1])
+            pressed.use(50, 0.85 * sizes[-1], minutes=60, memory_stalled=stalled)
+            sizes.append(pressed.target(Resource.MEMORY))
+
+    after_first, after_quiet, after_second = sizes[12], sizes[42], sizes[54]
+    assert after_first == after_quiet < after_second <= 2 * after_quiet
+
+
 def test_lasting_throttling_does_not_ratchet() -> None:
     pressed = Pressed()
     pressed.request(1000, GIB)

@@ -246,15 +246,16 @@ class HeldTargets:
 
     def _press(self, memory: _Batch, ceiling: float) -> tuple[LoggedSamples, Signals]:
         """Return samples, those under a lasting signal as usage at the limit, and their signals."""
-        given = memory.samples
+        given, settings, data = memory.samples, self.settings.pressure, self._rows.data
         signals = pressure.memory_signals(given, self.settings)
-        is_due = runs.find_pressed(
-            self._rows.data, memory.rows, signals.is_on, self.settings.pressure
-        )
+        is_due = runs.find_pressed(data, memory.rows, signals.is_on, given.values, settings)
         if not is_due.any():
             return given, Signals(np.full(len(given), -1), signals.strengths)
-        # What the kernel enforced was not enough, whether or not a sample shows it.
-        reached = np.maximum(given.values, np.minimum(given.limits, ceiling))
+        # What the kernel enforced was not enough, whether or not a sample shows it. A program whose
+        # usage follows its limit would reach each new limit too, so a series has a bound.
+        most = data["pressed_usage"][memory.rows] * settings.memory_series_factor
+        enforced = np.minimum(given.limits, np.minimum(most, ceiling))
+        reached = np.maximum(given.values, enforced)
         values = np.where(is_due, reached, given.values)
         return replace(given, values=values), Signals(
             np.where(is_due, signals.kinds, -1), signals.strengths

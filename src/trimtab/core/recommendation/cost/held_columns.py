@@ -47,9 +47,11 @@ _ROW: Final = np.dtype(
         # Since when most pods are at their CPU limit, and that limit.
         ("censored_since", np.float64),
         ("censored_limit", np.float64),
-        # Since when a signal of memory is on, and when one last counted as usage at the limit.
+        # Since when a signal of memory is on, when one last counted as usage at the limit, and the
+        # usage with which a series of such signals began.
         ("pressed_since", np.float64),
         ("pressed_counted", np.float64),
+        ("pressed_usage", np.float64),
         # Offset of this row in the hour, and the time that was skipped without samples.
         ("phase", np.float64),
         ("paused", np.float64),

@@ -75,12 +75,12 @@ def heed(
 
 
 def find_pressed(
-    data: np.ndarray, owners: Ints, is_on: Booleans, settings: PressureSettings
+    data: np.ndarray, owners: Ints, is_on: Booleans, used: Floats, settings: PressureSettings
 ) -> Booleans:
     """Find the samples under a signal of memory that lasts, and note since when it does.
 
     `owners` has the row of each sample, `is_on` is True under a signal. One pod is enough: memory
-    runs out in each pod by itself.
+    runs out in each pod by itself. The usage that begins a series of signals is noted as well.
     """
     since = data["pressed_since"]
     if not is_on.any() and not np.isfinite(since).any():
@@ -92,7 +92,12 @@ def find_pressed(
     begun = np.where(np.isfinite(since[rows]), since[rows], now)
     since[rows] = np.where(is_pressed[rows], begun, np.nan)
     is_due = is_pressed[rows] & (now - begun >= settings.memory_run.total_seconds())
-    is_due &= now - data["pressed_counted"][rows] >= settings.hold_off.total_seconds()
+    quiet = now - data["pressed_counted"][rows]
+    is_due &= quiet >= settings.hold_off.total_seconds()
+    highest = np.zeros(len(data))
+    np.maximum.at(highest, owners[is_on], used[is_on])
+    begins = rows[is_due & (quiet >= settings.memory_series.total_seconds())]
+    data["pressed_usage"][begins] = highest[begins]
     data["pressed_counted"][rows[is_due]] = now[is_due]
     counts = np.zeros(len(data), np.bool_)
     counts[rows[is_due]] = True

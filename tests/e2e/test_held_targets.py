@@ -71,7 +71,7 @@ class HeldWorld(World):
 
 
 def explain(world: World, asked: Run, *arguments: str) -> str:
-    """What the command says of the autoscaler, in a process of its own."""
+    """Return what the command prints of the autoscaler, in a process of its own."""
     command = [str(TRIMTAB), "explain", "web", "-n", world.namespace, *arguments]
     address = f"http://127.0.0.1:{asked.port}"
     given = ["--kubeconfig", str(world.plane.kubeconfig), "--from", address]

@@ -217,7 +217,7 @@ HELD_CPU = ShownHolding(
 
 
 def holding(kind: str, held: ShownHolding) -> str:
-    """What is said of a held target, on one line."""
+    """Return the explanation of a held target, on one line."""
     number = ShownNumber(percentile=0.9, value="1")
     resource = ShownResource(
         resource=kind,

@@ -1,4 +1,4 @@
-"""What holds a target, and when it falls: what is explained comes true."""
+"""Explanations of held targets: what holds a target, and when it falls."""
 
 from datetime import datetime, timedelta
 

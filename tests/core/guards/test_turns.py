@@ -18,7 +18,7 @@ def first_letter(name: str) -> str:
     [
         pytest.param("a1 a2 a3", {}, "a1 a2 a3", id="one namespace keeps its order"),
         pytest.param("a1 a2 a3 b1", {}, "a1 b1 a2 a3", id="the less urgent one is second"),
-        pytest.param("a1 a2 b1", {"a": 1}, "b1 a1 a2", id="whoever had a turn is behind"),
+        pytest.param("a1 a2 b1", {"a": 1}, "b1 a1 a2", id="a namespace that had a turn is behind"),
         pytest.param(
             "a1 b1 c1", {"a": 3, "b": 2, "c": 1}, "c1 b1 a1", id="the longest wait comes first"
         ),

@@ -1,4 +1,4 @@
-"""What checkers believe of targets that the estimator `cost` holds."""
+"""Checkers of targets that the estimator `cost` holds."""
 
 from collections.abc import Sequence
 from dataclasses import replace

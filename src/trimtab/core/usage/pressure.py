@@ -20,7 +20,7 @@ MOST_READINGS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class PressureReading:
-    """What a source says about one container."""
+    """Measures of one container, as a source reports them."""
 
     seconds: float
     """Time of the reading, since the epoch."""

@@ -14,7 +14,7 @@ _DELAY = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class MemorySteps:
-    """What is known of one container: its own request, and its OOM kills."""
+    """Facts about one container: its own request, and its OOM kills."""
 
     given: int = 0
     """The largest request that no component has set."""

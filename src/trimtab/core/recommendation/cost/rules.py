@@ -121,7 +121,7 @@ def holding_costs(windows: LevelWindows, held: Holding, settings: CostSettings) 
 
 @dataclass(frozen=True, slots=True)
 class CpuCosts:
-    """What levels of CPU would have cost, float64[slots, rows]; per sample, in millicores."""
+    """Costs of the levels of CPU, float64[slots, rows]; per sample, in millicores."""
 
     levels: Floats
     """The end of each bucket."""

@@ -31,7 +31,7 @@ class AppliedSignal:
 
 
 class AppliedSignals:
-    """The last signal that raised each target, and those that nobody has read yet."""
+    """The last signal that raised each target, and those that are not reported yet."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int], AppliedSignal] = {}
